@@ -105,7 +105,7 @@ def pytest_sessionfinish(session):
 
 
 def pytest_terminal_summary(terminalreporter):
-    """What was skipped, one line a reason."""
+    """Print the skipped tests, one line per reason."""
     reasons = collections.Counter(report.longrepr[2] for report in terminalreporter.stats.get("skipped", []))
     for reason, many in reasons.most_common():
         terminalreporter.write_line(f"{many} {reason[0].lower()}{reason[1:]}")
@@ -124,7 +124,7 @@ def pytest_xdist_make_scheduler(config, log):
 
 
 def _unit(nodeid: str) -> str:
-    """What one process runs, so that it makes the fixtures once: a file, or the tests on one page of the book."""
+    """Return the unit that one process runs, to make fixtures once: a file, or the tests on one page of the book."""
     page = re.search(r"\[(\S+-(http|file)-(laptop|phone))\]$", nodeid)
     return f"{_file(nodeid)} {page[1]}" if page else _file(nodeid)
 
@@ -140,7 +140,7 @@ def own_course(tmp_path_factory):
     os.environ["COURSE_DIR"] = str(tmp_path_factory.mktemp("own") / "course")
 
 
-# The headless shell first: the same engine without the windows that nobody sees, for about half of the work.
+# The headless shell first: the same engine without windows, for about half of the work.
 
 
 @pytest.fixture(scope="session")

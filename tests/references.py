@@ -1,4 +1,4 @@
-"""What answers are compared with: made of PyTorch's own operations and of nothing from `solutions`."""
+"""Right results to compare answers with, from PyTorch's own operations and nothing from `solutions`."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def close(actual, expected, tolerance: float = 1e-12) -> None:
 
 
 def with_gradients(run: Callable, upstream, inputs, parameters=()) -> list[torch.Tensor]:
-    """What `run(*inputs)` returns, and the gradients for the inputs and the parameters.
+    """Return the result of `run(*inputs)`, and the gradients for the inputs and the parameters.
 
     upstream: the gradient of the result, or of each where there are several
     """

@@ -97,7 +97,7 @@ def open_notebook(lab, name):
     return panel
 
 
-def test_every_check_of_a_chapter_passes_on_the_answers_and_every_kind_of_widget_comes_alive(lab):
+def test_every_check_passes_on_the_answers_and_every_kind_of_widget_comes_alive(lab):
     panel = open_notebook(lab, "solved")
     lab.get_by_role("menuitem", name="Run", exact=True).click()
     lab.get_by_role("menuitem", name=re.compile(r"^Run All Cells$")).click()

@@ -52,7 +52,7 @@ def test_ci_has_the_compilers_of_the_appendix_and_requires_them():
 
 
 def dry_run(target: str) -> str:
-    """What `make` would run, in another environment."""
+    """Return what `make` would run, in another environment."""
     command = ["make", "--dry-run", target, "VENV=/nonexistent/.venv"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr

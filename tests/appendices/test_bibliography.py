@@ -18,7 +18,7 @@ def test_every_work_that_is_listed_is_cited_somewhere():
 
 
 @pytest.mark.parametrize("key", ENTRIES)
-def test_an_entry_says_who_what_and_when_and_its_key_agrees(key):
+def test_an_entry_has_author_title_and_year_and_its_key_agrees(key):
     entry = ENTRIES[key]
     first = entry.persons["author"][0]
     name = re.sub(r"\W", "", "".join([*first.prelast_names, *first.last_names])).lower()

@@ -142,7 +142,7 @@ def command(build):
 
 
 def shapes(program: str, sizes: list[int]) -> dict[str, tuple[int, int]]:
-    """What follows the sizes in the input, in order."""
+    """Return the shapes of the arrays that follow the sizes in the input, in order."""
     if program == "sinusoidal_encoding":
         return {}
     if program in ("attention", "causal_mask"):
@@ -186,7 +186,7 @@ def heads_of(attention: MultiHeadAttention, parts) -> None:
 
 
 def expected(program: str, sizes, parts) -> list[tuple[str, np.ndarray]]:
-    """What a program has to print: titles and matrices."""
+    """Return the output that a program must print: titles and matrices."""
     if program == "sinusoidal_encoding":
         return [("encoding", sinusoidal_encoding(*sizes))]
     if program == "causal_mask":

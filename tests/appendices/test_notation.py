@@ -41,7 +41,7 @@ def test_every_section_of_the_glossary_names_its_chapter():
         assert re.search(rf"^\({section}\)=\n## .+\n\nFirst used in \{{ref\}}`{stem}`\.$", text, re.MULTILINE), section
 
 
-def test_every_entry_says_something_and_none_stands_twice():
+def test_every_entry_says_something_and_none_is_repeated():
     text = (ROOT / "appendices" / "notation.md").read_text("utf-8")
     entries = re.findall(r"^(\S.*)\n  (\S.+)$", text, re.MULTILINE)
     assert len(entries) == len(GLOSSARY) == len({term.lower() for term, _ in entries}) >= 80

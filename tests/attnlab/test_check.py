@@ -106,7 +106,7 @@ def test_a_lambda_has_no_name(installed):
 @pytest.mark.parametrize(
     "function, whose", [(np.dot, "NumPy's"), (np.linalg.norm, "NumPy's"), (len, "Python's"), (np.exp, "NumPy's")]
 )
-def test_a_librarys_own_function_is_no_answer(installed, function, whose):
+def test_a_librarys_own_function_is_not_an_answer(installed, function, whose):
     assert (
         f"This is {whose} own {function.__name__}." in complaint(function, (TypeError, ValueError))
         or function is np.exp
@@ -218,7 +218,7 @@ LOOPS = {
 
 
 def from_source(source: str, name: str, monkeypatch, **names):
-    """What a source defines, with its lines where tracebacks look for them, as in a notebook."""
+    """Run a source, with its lines where tracebacks look for them, and return what it defines, as in a notebook."""
     monkeypatch.setitem(linecache.cache, "<cell>", (len(source), None, source.splitlines(True), "<cell>"))
     exec(compile(source, "<cell>", "exec"), names)
     return names[name]
@@ -311,7 +311,7 @@ def test_an_interrupted_check_says_so_in_one_line(installed, monkeypatch):
 
 
 def told_above(capsys, source, monkeypatch, **names) -> str:
-    """What check prints above the table."""
+    """Return what check prints above the table."""
     check(from_source(source, "doubled", monkeypatch, **names))
     printed = capsys.readouterr().out
     return " ".join(printed[: re.search(r"^doubled  ", printed, re.MULTILINE).start()].split())

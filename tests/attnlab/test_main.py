@@ -83,7 +83,7 @@ def test_a_bonus_is_not_needed_for_success(notebook, capsys):
 
 
 @pytest.mark.parametrize("text, words", [("{", "cannot be read as a notebook"), (None, "there is no ")])
-def test_what_is_no_notebook_is_told_in_a_line(tmp_path, capsys, text, words):
+def test_a_file_that_is_not_a_notebook_is_reported_in_one_line(tmp_path, capsys, text, words):
     if text:
         (tmp_path / "a.ipynb").write_text(text)
     assert main([str(tmp_path / "a.ipynb")]) == 2
@@ -100,7 +100,7 @@ def test_a_notebook_of_another_course_is_told_in_a_line(notebook, capsys):
 
 
 def reported(notebook: Path, monkeypatch) -> dict:
-    """What the reporter reads: it takes the step's output out of base64, and that as JSON."""
+    """Read the step's output as the reporter does: JSON in base64."""
     monkeypatch.setenv("GITHUB_OUTPUT", str(notebook.with_suffix(".out")))
     assert main([str(notebook), "--github"]) == 0  # whether that is a failure, the reporter says
     name, _, value = notebook.with_suffix(".out").read_text().strip().partition("=")

@@ -293,7 +293,7 @@ def test_a_missing_notebook_is_told_with_its_name(folder):
     assert "multi_head.ipynb" in words and "not in the folder of this one" in words
 
 
-def test_a_file_that_is_no_notebook_is_told(folder):
+def test_a_file_that_is_not_a_notebook_is_reported(folder):
     (folder / "multi_head.ipynb").write_text("{]")
     assert "cannot be read as a notebook" in refusal("merge_heads")
 
@@ -351,7 +351,7 @@ def test_the_module_has_no_other_hidden_names():
 
 
 @pytest.mark.parametrize("stem", catalog.chapters())
-def test_imports_of_earlier_answers_stand_in_a_cell_of_their_own(stem):
+def test_imports_of_earlier_answers_have_their_own_cell(stem):
     """Where one fails, `check` and the widgets are there all the same."""
     cells = re.findall(r"^```{code-cell}\n(.*?)^```", (ROOT / "chapters" / f"{stem}.md").read_text(), re.M | re.S)
     taking = [cell for cell in cells if re.search(r"^from attnlab.mine import", cell, re.M)]

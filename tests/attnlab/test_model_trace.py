@@ -56,7 +56,7 @@ def maps(told):
 
 
 def weights_of(model, ids):
-    """What each block's attention multiplies its values with, by PyTorch's own product (`need_weights` of a module)."""
+    """Return the weights of each block's attention, from PyTorch's own product (`need_weights` of a module)."""
     x, found = model.embedding(torch.tensor([ids])), []
     for block in model.blocks:
         part, rows = block.attention, block.norm_1(x)

@@ -269,7 +269,7 @@ def commands(text):
     return [line.strip() for line in text.splitlines() if line.strip().startswith((". ", "pip "))]
 
 
-def test_what_students_are_told_to_do_needs_only_what_students_have_and_the_same_lines_are_in_their_guide_and_chapter():
+def test_the_instructions_need_only_what_students_have_and_agree_with_guide_and_chapter():
     assert "make" not in smollm2.HOW_TO_GET
     told = commands(smollm2.HOW_TO_GET)
     assert told[0] == ". .venv/bin/activate" and len(told) == 3
@@ -308,7 +308,7 @@ SMALL = dict(vocab_size=11, d_model=8, n_layers=2, n_heads=2, n_kv_heads=1, d_ff
 
 @pytest.fixture
 def small(monkeypatch):
-    """Weights of a small model in the place of the file's."""
+    """Weights of a small model instead of the file's."""
     torch.manual_seed(5)
     given = {name: torch.randn_like(value) for name, value in LanguageModel(**SMALL).named_parameters()}
     monkeypatch.setattr(smollm2, "config", lambda path=None: SMALL)
@@ -410,7 +410,7 @@ def test_words_are_printed_while_generate_is_still_writing(tiny, capsys, use_cac
     assert capsys.readouterr().out == f"{words[3]}\n"
 
 
-def test_what_is_printed_last_is_what_generate_returned_even_where_the_model_read_something_else(tiny, capsys):
+def test_the_text_printed_last_is_the_one_that_generate_returned(tiny, capsys):
     def reads_one_and_returns_another(model, ids, n):
         model(ids)
         model(torch.tensor([[1]]))

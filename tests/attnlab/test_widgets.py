@@ -1,4 +1,4 @@
-"""What every widget of the package keeps to, whichever it is.
+"""The contract of all widgets of the package.
 
 Widgets are found in the package. `test_widgets_<stem>.py`, a widget's own tests, may say more of it:
 
@@ -8,7 +8,7 @@ Widgets are found in the package. `test_widgets_<stem>.py`, a widget's own tests
 - `FIXTURES` and `reference(state)`: states for `compute`, and what it has to return for them (see `assert_agrees`).
   The tests of the book ask for the same of the states that are saved in its pages.
 - `STOPS`: what the Tab key reaches in the first example, by the first data attribute of each control.
-- `POINTED`: parts that show where the pointer or the keyboard was, which each view has for itself.
+- `POINTED`: parts that show where the pointer or the keyboard was, separately in each view.
 - `SET`: further changes that Python makes to the first example, in which it need not be looked at.
 - `AGAIN`: the widget in a state of its own, which its button `Start again` brings back.
 - `MISTYPED`: by the name of a field of `AGAIN`, or else of the first example, what it does not take.
@@ -228,7 +228,7 @@ ANEW = """async () => {
 }"""
 
 # What parts look like in each frame after a change, until they rest and for so many frames at least, and whether the
-# widget consists of the same nodes as before, but for words in bold that a text is written anew with.
+# widget consists of the same nodes as before, but for words in bold in a text that is written again.
 WAY = """async ([change, parts, frames]) => {
   const look = () => Object.entries(parts).map(([part, name]) => {
     const node = document.querySelector(part);
@@ -257,7 +257,7 @@ def class_of(stem):
 
 
 def own(stem, name, default=None):
-    """What the widget's own tests say of it."""
+    """Return the widget's own test module."""
     tests = f"tests.attnlab.test_widgets_{stem}"
     return getattr(importlib.import_module(tests), name, default) if find_spec(tests) else default
 
@@ -356,7 +356,7 @@ def faults(browser):
 
 
 def near(places, others):
-    """Whether the same parts stand at the same places, to a pixel."""
+    """Whether the same parts are at the same places, to a pixel."""
     return all(a == pytest.approx(b, abs=1) for a, b in zip(places, others))
 
 
@@ -425,7 +425,7 @@ def numbers(look):
 
 @rows("GLIDES")
 def test_a_change_glides_to_where_it_jumps_if_motion_is_unwanted(stem, given, shown):
-    """No part is made anew, no frame takes most of the way, and the jump is looked at for as long."""
+    """No part is made again, no frame takes most of the way, and the jump is looked at for as long."""
     widget, change, parts = given
     for _ in range(3):  # a busy machine leaves out frames, one after another
         glide, kept = shown(widget, reduced_motion="no-preference").evaluate(WAY, [change, parts, 0])

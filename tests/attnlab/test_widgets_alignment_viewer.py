@@ -290,7 +290,7 @@ WORDS = ["(end)", "miru", "pipo", "un", "lo", "roka", "vesa", "segu"]
 
 
 class Tail(torch.nn.Module):
-    """What comes after the context in a decoder, as in the chapter's own translator."""
+    """The layers after the context in a decoder, as in the chapter's own translator."""
 
     def __init__(self, seed=3, width=6, inner=10):
         super().__init__()

@@ -204,7 +204,7 @@ def test_it_opens_with_vectors_and_scores_and_nothing_is_an_empty_box(shown):
     assert float(view.locator(".st-out").get_attribute("opacity")) == 0
 
 
-def test_a_bar_of_the_lane_is_as_long_as_its_weight_and_the_parts_of_a_score_lie_end_to_end(shown):
+def test_a_bar_is_as_long_as_its_weight_and_the_parts_of_a_score_join(shown):
     view = shown(AttentionStepper([[2, 1]], [[1, 1], [0, 2]], [[1, 0], [0, 1]]))
     boxes = [one.bounding_box() for one in view.locator(".st-piece").all()]
     (first, second), (none, whole) = boxes[:2], boxes[2:]

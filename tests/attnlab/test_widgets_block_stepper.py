@@ -314,7 +314,7 @@ def test_edges_begin_and_end_at_their_boxes(shown, kind, width):
     assert view.evaluate(ASTRAY) == []
 
 
-def test_sizes_follow_in_python_and_a_shorter_block_takes_less_room_and_the_step_back_to_its_last():
+def test_sizes_follow_in_python_and_a_shorter_block_takes_less_room_and_fewer_steps():
     widget = BlockStepper("decoder", step=17)
     widget.d_ff = 16
     assert widget.parameters["feed_forward"] == 4 * 16 + 16 + 16 * 4 + 4

@@ -46,7 +46,7 @@ def reference(state):
     }
 
 
-def test_before_training_all_is_fog_and_at_the_end_two_kinds_of_heads_stand_out(shown):
+def test_before_training_all_is_fog_and_at_the_end_two_kinds_of_heads_have_formed(shown):
     view = shown(HeadForming())
     first, last = (view.compute(FIXTURES[i]) for i in (0, 2))
     assert max(first["back"] + first["next"]) < 0.25

@@ -254,7 +254,7 @@ def test_the_pinned_token_has_strong_lines_above_the_others_as_wide_as_its_weigh
     assert strong_lines(view) == ["4-3", "4-4"]
 
 
-def test_rows_stand_beside_their_queries_heads_have_pictures_and_tokens_are_told_apart(shown):
+def test_rows_are_next_to_their_queries_heads_have_pictures_and_equal_tokens_differ(shown):
     view = shown(make(), width=1280)
     for i in range(5):
         row = view.locator(f"[data-cell='{i}-0']").bounding_box()

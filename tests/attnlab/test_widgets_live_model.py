@@ -82,7 +82,7 @@ def test_outside_of_the_book_there_is_no_button_and_it_says_why(shown):
 
 
 def test_in_a_notebook_the_kernels_model_answers(shown):
-    """What the widget asks, and what it draws of the answers, which come as messages with arrays beside them."""
+    """The widget draws the answers to its requests, which come as messages with arrays next to them."""
     view = shown(LiveModel("1.2"))
     view.evaluate("""() => {
       delete document.documentElement.dataset.content_root;

@@ -237,7 +237,7 @@ def test_a_drag_paints_every_cell_it_meets_with_the_opposite_of_the_first(shown)
     assert np.array_equal(mask_of(view), mask)
 
 
-def test_a_finger_paints_by_tapping_and_by_dragging_sideways_and_not_while_it_scrolls_the_page(shown):
+def test_a_finger_paints_by_tapping_and_dragging_sideways_but_not_by_scrolling(shown):
     view = shown(painter(), width=390, height=600, has_touch=True, is_mobile=True)
     view.touch(view.middle(cell(view, 2, 3)))
     assert mask_of(view)[2, 3] and mask_of(view).sum() == 29
@@ -251,7 +251,7 @@ def test_a_finger_paints_by_tapping_and_by_dragging_sideways_and_not_while_it_sc
     assert mask_of(view).sum() == 29 + 6
 
 
-def test_the_meter_names_who_cheats(shown):
+def test_the_meter_names_the_tokens_that_cheat(shown):
     view = shown(painter())
     cell(view, 1, 2).click()
     weight = softmax(view.get("scores"), view.get("mask"), "-inf")[1, 2]

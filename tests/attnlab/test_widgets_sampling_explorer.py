@@ -141,7 +141,7 @@ def scales(view, kind):
 
 
 def cut(view, name):
-    """After how many rows a line is drawn; None where it is hidden."""
+    """Return the number of rows above a line, or None if the line is hidden."""
     line = view.locator(f".sa-{name}")
     if line.evaluate("(one) => getComputedStyle(one).visibility") == "hidden":
         return None
@@ -182,7 +182,7 @@ def test_python_shares_them_out_the_same_way():
         np.testing.assert_allclose(kept, expected[1], rtol=0, atol=1e-12)
 
 
-def test_rows_go_from_the_most_likely_down_with_bars_scaled_to_the_largest_and_lines_where_limits_cut(shown):
+def test_rows_are_sorted_by_probability_with_scaled_bars_and_lines_where_limits_cut(shown):
     view = shown(explorer(top_k=4, top_p=0.9))
     before, kept = shares_of(LOGITS, 1.0, 4, 0.9)
     assert int((kept > 0).sum()) == 3

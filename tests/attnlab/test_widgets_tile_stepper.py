@@ -68,7 +68,7 @@ def test_a_step_rescales_what_was_there_and_adds_what_is_new(shown):
         np.testing.assert_allclose(row["output"], np.array(before["output"]) * row["factor"] + new, atol=1e-12)
 
 
-def test_tiles_beyond_the_diagonal_are_no_steps_and_python_counts_the_same(shown):
+def test_tiles_beyond_the_diagonal_are_not_steps_and_python_agrees(shown):
     view = shown(TileStepper())
     for state, options in zip(FIXTURES, OPTIONS):
         assert len(view.compute(state)["steps"]) == TileStepper(**options).last + 1

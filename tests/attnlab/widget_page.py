@@ -90,7 +90,7 @@ def sets(**traits):
 
 
 def state_of(widget):
-    """What a widget sends to its page, as `compute` gets it: traits by name, bytes as bytes."""
+    """Return a widget's state as `compute` gets it in the page: traits by name, bytes as bytes."""
     return {
         name: bytes(value) if isinstance(value, memoryview) else value
         for name, value in widget.get_state().items()
@@ -188,7 +188,7 @@ class View:
         return pressed.evaluate_all("(all, kind) => all.map((one) => one.dataset[kind])", kind)
 
     def focused(self):
-        """What the control that has the focus is called."""
+        """Return the name of the control that has the focus."""
         return self.evaluate("Object.values(document.activeElement.dataset)[0]")
 
     def tab(self, times):
@@ -200,7 +200,7 @@ class View:
         self.evaluate("() => new Promise((resolve) => setTimeout(() => requestAnimationFrame(resolve), 0))")
 
     def said(self):
-        """What the widget announces, once it rests."""
+        """Return the widget's announcement, once it rests."""
         self.rest()
         return self.get_by_role("status").text_content()
 
@@ -218,7 +218,7 @@ class View:
         self.mouse.up()
 
     def each(self, where, expression):
-        """What an expression in JavaScript is for every `one` that a selector finds."""
+        """Evaluate an expression in JavaScript for every `one` that a selector finds."""
         return self.locator(where).evaluate_all(f"(all) => all.map((one) => {expression})")
 
     def touch(self, *places):
@@ -239,7 +239,7 @@ class View:
         assert self.get(name) == float(typed) == self.saved(name)
 
     def find(self, part):
-        """What has this data attribute, where `part` is `kind=name`; else what a selector finds."""
+        """Find the parts with this data attribute if `part` is `kind=name`; otherwise `part` is a selector."""
         return self.part(*part.split("=", 1)) if re.match(r"[a-z-]+=", part) else self.locator(part)
 
     def do(self, step):
@@ -266,7 +266,7 @@ class View:
         return node.click(force=True)
 
     def look(self, name, value):
-        """What `name` is now, in the form of `value`; see `CONTROLS`."""
+        """Return the present state of `name`, in the form of `value`; see `CONTROLS`."""
         if name in ("said", "focus"):
             return self.said() if name == "said" else self.focused()
         if name.startswith("pressed "):
@@ -297,7 +297,7 @@ class View:
                     assert self.saved(name) == value, name
 
     def compute(self, state):
-        """What the widget's `compute` returns. Infinities and nan survive the way back (Playwright keeps them)."""
+        """Return the result of the widget's `compute`. Infinities and nan survive the way back."""
         return self.evaluate("(state) => window.compute(unpack(state))", packed(state))
 
 

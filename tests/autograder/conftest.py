@@ -1,4 +1,4 @@
-"""What all tests of the grader share."""
+"""Fixtures of all tests of the grader."""
 
 import functools
 import os

@@ -155,7 +155,7 @@ def submissions() -> dict[str, Honest]:
         "all-notebooks": Honest({"dot_products": right, "own": {"double": double}, "attention": {}}),
     }
     names = ("dot", "cosine_similarity")
-    # Other right answers; the one in PyTorch stands above.
+    # Other right answers; the one in PyTorch is used above.
     others = [alternatives.ALTERNATIVES[name] for name in names]
     for number in range(5):
         found[f"other-{number}"] = Honest(

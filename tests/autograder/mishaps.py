@@ -1,4 +1,4 @@
-"""What can happen to the grader's own process: a preprocessor, which runs there, to see how it is contained."""
+"""Mishaps of the grader's own process, caused by a preprocessor, which runs there, to see how they are contained."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ PATIENCE = 120.0  # seconds to wait for what must come
 
 @contextlib.contextmanager
 def reaping() -> Iterator[None]:
-    """What a killed child leaves behind becomes a child of this process, for a while, and so can be found."""
+    """Make processes that a killed child leaves behind children of this process, for a while, to find them."""
     prctl = ctypes.CDLL(None).prctl
     prctl(36, 1, 0, 0, 0)  # PR_SET_CHILD_SUBREAPER
     try:
@@ -41,7 +41,7 @@ def below(root: int) -> list[int]:
 
 
 def wait_until(true: Callable, words: Callable[[], str] = str, patience: float = PATIENCE):
-    """What `true()` returns as soon as it counts as true. Too late, and the test fails with `words()`."""
+    """Wait until `true()` returns something true, and return that. If it takes too long, fail with `words()`."""
     deadline = time.monotonic() + patience
     while not (found := true()):
         assert time.monotonic() < deadline, words()

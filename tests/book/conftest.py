@@ -48,7 +48,7 @@ def toy_site(toy_book):
 
 @pytest.fixture(scope="session")
 def site(shared):
-    """The folder of the built book: what BOOK_HTML names, or the checkout's own, built anew if it is not current."""
+    """The folder of the built book: what BOOK_HTML names, or the checkout's own, built again if it is not current."""
     if "BOOK_HTML" in os.environ:
         folder = Path(os.environ["BOOK_HTML"]).resolve()
         assert (folder / "index.html").is_file(), f"BOOK_HTML names no built book: {folder}"

@@ -104,7 +104,7 @@ def in_theme(page, theme):
 
 
 def findings(page, options):
-    """What axe has to say, as `rule: element, what to do`. Of colors it has to say something in each theme."""
+    """Return axe's findings, as `rule: element, what to do`. Findings on colors are those of both themes."""
     if not page.evaluate("Boolean(window.axe)"):
         page.evaluate(AXE)
     return page.evaluate(FINDINGS, options)

@@ -33,7 +33,7 @@ SAVED = """async () => {
 
 
 def expected(name, state):
-    """What the module of this widget has to compute of a saved state, by place (see `assert_agrees`)."""
+    """Return what the module of this widget must compute from a saved state, by place (see `assert_agrees`)."""
     for trait, value in state.items():
         if isinstance(value, dict) and set(value) == {"bytes"}:
             state = {**state, trait: base64.b64decode(value["bytes"])}

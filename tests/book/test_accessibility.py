@@ -143,7 +143,7 @@ def test_a_chapter_is_read_and_worked_through_with_the_keyboard_alone(softmax):
     keyboard.press("ArrowDown")
     assert first and page.evaluate(said) not in ("", first)
 
-    # On to the next chapter.
+    # Follow the link at the end of the page.
     press_until(page, "Tab", ".prev-next-area a.right-next", 200)
     keyboard.press("Enter")
     page.wait_for_url("**/chapters/attention.html")

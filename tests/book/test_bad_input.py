@@ -15,7 +15,7 @@ except ChapterError as error: print(error)
 """
 
 
-BROKEN = {  # what is wrong: the file, what stands there, what is written instead (nothing: no file), what is said
+BROKEN = {  # mistake -> file, text in it, text that replaces it (nothing: no file), message
     "signature": ("solutions/toy.py", "add_one(x)", "add_one(x, by=1)", "its solution add_one(x, by=1) differ"),
     "front matter": ("chapters/toy.md", "---\njupytext", "jupytext", " has no front matter (a block between two lines"),
     "metadata": ("chapters/toy.md", "kernelspec: {", "kernelspec: {{", ": cannot be read as a text notebook:"),

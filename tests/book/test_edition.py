@@ -84,7 +84,7 @@ def test_no_page_of_either_edition_holds_an_answer_except_for_those_of_solutions
     assert list(leaks.scan_site(site, wanted)) != []
 
 
-def test_outside_of_the_pages_of_solutions_an_answer_and_a_hidden_test_stop_this_edition_too(self_study, tmp_path):
+def test_an_answer_or_a_hidden_test_outside_the_solutions_stops_this_edition_too(self_study, tmp_path):
     again = shutil.copytree(self_study[0], tmp_path / "again")
     answer, hidden_test = "successor_of_x = x + 1", "yield dict(x=int(rng.integers(1234, 98765)))"
     with (again / "index.md").open("a", encoding="utf-8") as index:
@@ -156,7 +156,7 @@ def test_each_page_links_to_the_place_for_reports_with_its_title(site, toy_site)
     assert "report-error" not in (site / "search.html").read_text("utf-8")
 
 
-def test_an_address_and_a_repository_give_absolute_metadata_launch_links_and_a_root_for_unknown_pages(site):
+def test_an_address_and_a_repository_give_metadata_launch_links_and_a_root(site):
     page, lost = ((site / name).read_text("utf-8") for name in ("chapters/toy.html", "404.html"))
     for said in (
         '<link rel="canonical" href="https://example.org/course/chapters/toy.html"',

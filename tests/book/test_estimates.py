@@ -27,7 +27,7 @@ def test_so_does_the_list_on_the_first_page_and_its_link_to_the_bundle_gives_the
         assert f"{words}</a> (zip, {size / 1e6:.1f} MB)" in (toy_site / f"{name}.html").read_text("utf-8")
 
 
-def test_a_chapter_has_its_number_in_the_title_the_sidebar_and_the_window_and_its_sections_have_none(toy_site):
+def test_chapters_are_numbered_in_title_sidebar_and_window_but_sections_are_not(toy_site):
     page, index = ((toy_site / f"{name}.html").read_text("utf-8") for name in ("chapters/toy", "index"))
     assert re.search(r"<title>\s*1\. Toy: adding one &#8212; Attention\s*</title>", page)
     assert re.findall(r'<span class="section-number">(.*?)</span>', page) == ["1. "]
@@ -37,7 +37,7 @@ def test_a_chapter_has_its_number_in_the_title_the_sidebar_and_the_window_and_it
     assert "<title>Attention, from the dot product to a running language model</title>" in index
 
 
-def test_the_first_page_lists_the_chapters_in_the_order_of_their_numbers_and_states_the_rule():
+def test_the_first_page_lists_the_chapters_in_order_and_states_the_rule():
     text = (ROOT / "index.md").read_text("utf-8")
     listed = re.findall(r"^(\d+)\. \{doc\}`chapters/(\w+)`", text, re.MULTILINE)
     assert listed == [(str(number), stem) for number, stem in enumerate(catalog.chapters(), 1)]

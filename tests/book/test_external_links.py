@@ -27,7 +27,7 @@ def test_a_branch_with_a_slash_and_a_folder_with_a_space_arrive_as_they_are():
     assert parse_qs(binder.query) == {"urlpath": ["lab/tree/the course/nb/softmax.ipynb"]}
 
 
-def test_notebooks_may_lie_at_the_top():
+def test_notebooks_may_be_at_the_top():
     assert links(repository="a/b", folder="")["Colab"].endswith("/blob/main/softmax.ipynb")
 
 

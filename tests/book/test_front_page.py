@@ -171,7 +171,7 @@ def test_the_sentence_the_picture_and_the_button_are_seen_at_once(hero, width, h
 
 
 @pytest.mark.browser
-def test_the_pointer_on_a_square_changes_the_lines_at_once_and_the_caption_is_what_was_recorded(hero):
+def test_the_pointer_on_a_square_changes_lines_at_once_and_shows_the_recorded_numbers(hero):
     page = hero()
     page.locator(".hero-word").nth(6).hover()
     rng = np.random.default_rng(19)
@@ -230,7 +230,7 @@ def test_on_a_phone_a_tap_chooses_the_word_and_a_finger_moves_over_the_wall(hero
         assert word.bounding_box()["height"] >= 24
 
 
-# Collects the values of an attribute of the first line in `seen`, as the picture is drawn anew.
+# Collects the values of an attribute of the first line in `seen`, as the picture is drawn again.
 WATCH = """(attribute) => {
   const line = document.querySelector(".hero-lines path");
   window.seen = new Set();

@@ -1,4 +1,4 @@
-"""What a chapter's kernel is set up to do while the book is built."""
+"""The setup of a chapter's kernel while the book is built."""
 
 import nbformat
 import pytest

@@ -1,4 +1,4 @@
-"""The engine stands in the site, and only there: nothing of it is loaded with a page, and a zip leaves it out."""
+"""The engine is part of the site only: nothing of it is loaded with a page, and a zip leaves it out."""
 
 from __future__ import annotations
 

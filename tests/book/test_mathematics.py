@@ -71,7 +71,7 @@ def test_infinity_and_the_sign_of_a_derivative_have_no_space_around_them(latex, 
     assert found and all(element.get("lspace") == element.get("rspace") == "0" for element in found)
 
 
-def test_capital_greek_letters_stand():
+def test_capital_greek_letters_are_upright():
     assert [element.get("mathvariant") for element in tree(r"\Delta\delta")] == ["normal", None]
 
 
@@ -125,6 +125,6 @@ def test_a_shape_stays_on_one_line_in_the_text_and_as_code():
     assert document[0].astext() == "It is (1, 7, 64), or (..., d), (if, so, what).(2, 3, 4)"
 
 
-def test_a_name_is_apart_from_the_bar_that_ends_a_length_and_not_from_the_one_that_begins_it():
+def test_a_name_has_space_before_it_only_after_the_bar_that_ends_a_length():
     assert tags(r"|a|\cos b") == ["math", "mo", "mi", "mo", "mspace", "mi", "mspace", "mi"]
     assert "mspace" not in tags(r"|\cos(b)|")

@@ -1,4 +1,4 @@
-"""What a page says of itself: true, short, and with absolute addresses or none."""
+"""Metadata of pages: true, short, and with absolute addresses or none."""
 
 import re
 from html import unescape

@@ -29,7 +29,7 @@ def names(published):
     return sorted(path.relative_to(published).as_posix() for path in published.rglob("*") if not path.is_dir())
 
 
-def test_the_tree_holds_chapters_notebooks_attnlab_and_the_bundle_and_nothing_that_is_not_listed(names):
+def test_the_tree_holds_chapters_notebooks_attnlab_and_the_bundle_and_nothing_else(names):
     outside = [name for name in names if not name.startswith("attnlab/")]
     top = [".gitignore", "LICENSE", "README.md", "attention-course.zip", "pyproject.toml", "requirements.txt"]
     chapters = [name for stem in catalog.chapters() for name in (f"chapters/{stem}.md", f"notebooks/{stem}.ipynb")]
@@ -142,7 +142,7 @@ def test_what_a_student_needs_is_required_and_binder_installs_it(published):
 
 
 def test_its_own_files_install_it_and_agree_on_pytorch(published, tmp_path):
-    """What Binder's postBuild runs, except for the download: all that is required can be had together."""
+    """Run what Binder's postBuild runs, except for the download: all requirements fit together."""
     tree = shutil.copytree(published, tmp_path / "tree")
     offline = ["--dry-run", "--no-index", "--no-build-isolation", "--disable-pip-version-check"]
     command = [sys.executable, "-m", "pip", "install", "--quiet", *offline, "-r", "requirements.txt"]

@@ -52,7 +52,7 @@ def reading(request, addresses, browser):
 
 @pytest.fixture
 def page(reading):
-    """The page that is open; nothing may go wrong on it. A test may use it, and leaves its look as it was."""
+    """The page that is open; nothing may go wrong on it. A test may use it, and must not change its look."""
     yield reading.page
     try:
         nothing_went_wrong(reading)
@@ -105,7 +105,7 @@ def test_a_page_is_whole_and_axe_finds_nothing_on_it(page):
 
 
 @on(CHAPTERS, LAPTOP)
-def test_figures_stand_on_the_page_itself_in_light_and_in_dark(page):
+def test_figures_have_the_pages_background_in_light_and_in_dark(page):
     """They have no ground of their own; what is drawn is darker than what is behind it, or lighter in the dark."""
     figure, grounds = page.locator(".cell_output img").first, []
     folded = figure.evaluate_handle("(node) => node.closest('details:not([open])')")
@@ -122,7 +122,7 @@ def test_figures_stand_on_the_page_itself_in_light_and_in_dark(page):
     assert grounds[1] - grounds[0] > 150
 
 
-# Controls of a widget that are no control to a screen reader, or show no ring when the keyboard gets there.
+# Controls of a widget that a screen reader does not see as controls, or that show no ring when the keyboard gets there.
 RINGLESS = """(root) => [...root.querySelectorAll("button, select, input, a[href], [tabindex]:not([tabindex='-1'])")]
   .filter((node) => node.checkVisibility() && !node.disabled)
   .filter((node) => {

@@ -75,7 +75,7 @@ def test_two_views_of_a_widget_stay_in_step_and_it_is_initialised_and_styled_onc
 
 
 @pytest.mark.browser
-def test_on_a_phone_the_keyboard_opens_each_menu_and_closes_it_and_a_chosen_section_is_seen(toy_site, watched):
+def test_on_a_phone_the_keyboard_opens_and_closes_menus_and_shows_a_chosen_section(toy_site, watched):
     page = watched(viewport=PHONE).page
     page.goto(f"{toy_site.as_uri()}/chapters/toy.html")
     for side in ("primary", "secondary"):
@@ -126,7 +126,7 @@ def test_a_planted_answer_stops_the_build_and_too_heavy_a_page_is_a_warning(agai
 
 
 @pytest.mark.long
-def test_a_second_build_runs_nothing_and_a_changed_reference_runs_again_and_prints_no_source_if_it_fails(again):
+def test_a_second_build_runs_only_a_changed_reference_and_prints_no_source_if_it_fails(again):
     assert "Executing notebook" not in toy.build(again).stdout
     secret = "    if x == 41:\n        return [][int(x * 0 + 7 * 3)]\n    return x + 1\n"
     (again / "solutions/toy.py").write_text('def add_one(x):\n    """One more than x."""\n' + secret)

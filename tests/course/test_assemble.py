@@ -14,7 +14,7 @@ STUB = '''def double(x, times=2):
     raise NotImplementedError'''
 
 
-def test_the_body_of_the_solution_stands_between_the_markers_under_the_stubs_docstring():
+def test_the_body_of_the_solution_is_between_the_markers_under_the_stubs_docstring():
     solution = 'def double(x, times=2):\n    """Other words."""\n    # why\n    return x * times\n'
     assert (
         assemble.splice(STUB, solution, "here")

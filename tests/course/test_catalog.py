@@ -17,7 +17,7 @@ def test_every_exercise_is_found_in_the_chapter_that_declares_it():
 
 
 @pytest.mark.parametrize("name", ["nothing_of_that_name", "np", "LEFT"])
-def test_what_is_no_exercise_is_refused_and_those_that_exist_are_named(name):
+def test_an_unknown_exercise_is_refused_and_the_known_ones_are_named(name):
     with pytest.raises(CourseError, match=rf"unknown exercise '{name}'; there are: dot, "):
         catalog.chapter_of(name)
 

@@ -59,7 +59,7 @@ PROCESSORS = {
     },
 }
 # Their wrong answers move entries by rounding errors, take the largest of numbers that are nearly equal, leave numbers
-# to the stand-in for parameters that nobody named, or compute in single precision.
+# to the stand-in for parameters without a name, or compute in single precision.
 SENSITIVE = (
     "causal_attention",
     "MultiHeadAttention",
@@ -74,7 +74,7 @@ SENSITIVE = (
 @pytest.mark.long
 @pytest.mark.parametrize("processor", PROCESSORS)
 def test_another_processor_makes_the_same_data(processor):
-    """But for rounding within what `alike` allows; then the file is left as it is, to the last byte."""
+    """But for rounding within what `alike` allows; then the file is left unchanged, to the last byte."""
     script = (
         "import sys\nfrom course import catalog, check_data\nfrom course.kit.exercise import compact\n"
         "for name in sys.argv[1:]:\n"

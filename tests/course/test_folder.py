@@ -19,7 +19,7 @@ def test_a_course_is_where_it_is_named_or_where_the_environment_says(tmp_path, m
     assert folder.course_folder(tmp_path / "other") == (tmp_path / "other").resolve()
 
 
-def test_the_gradebook_lies_in_the_course_unless_the_environment_names_another(tmp_path, monkeypatch):
+def test_the_gradebook_is_in_the_course_unless_the_environment_names_another(tmp_path, monkeypatch):
     assert folder.gradebook_url(tmp_path) == f"sqlite:///{tmp_path / 'gradebook.db'}"
     monkeypatch.setenv(folder.GRADEBOOK_URL, "postgresql+psycopg://grader@127.0.0.1/attention")
     assert (
@@ -38,7 +38,7 @@ def test_to_read_a_gradebook_that_is_not_there_is_an_error_and_makes_none(named,
     assert not list(tmp_path.iterdir())
 
 
-def test_settings_of_the_address_are_no_part_of_the_files_name(tmp_path, monkeypatch):
+def test_settings_of_the_address_do_not_belong_to_the_files_name(tmp_path, monkeypatch):
     (tmp_path / "x.db").touch()
     monkeypatch.setenv(folder.GRADEBOOK_URL, f"sqlite:///{tmp_path}/x.db?timeout=5")
     assert folder.existing_gradebook(tmp_path).endswith("x.db?timeout=5")

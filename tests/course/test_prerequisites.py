@@ -1,4 +1,4 @@
-"""What a chapter may import while it is graded: references of the earlier chapters that it names, and no others."""
+"""While a chapter is graded, it may import the references of the earlier chapters that it names, and no others."""
 
 import os
 

@@ -1,4 +1,4 @@
-"""What is lent of a reference runs as it does, and holds nothing that running does not take."""
+"""The bytecode of a reference runs like the reference, and holds nothing that running does not need."""
 
 import marshal
 import types

@@ -95,7 +95,7 @@ def test_attnlab_comes_from_the_bundle_and_the_answers_are_not_there(bundle):
 
 
 def taken(python, folder, *stems):
-    """What `attnlab.mine` says of every exercise in a folder of notebooks: "taken", or why not."""
+    """Return the answer of `attnlab.mine` for every exercise in a folder of notebooks: "taken", or why not."""
     names = [name for stem in stems or catalog.chapters() for name in catalog.exercises_of(stem)]
     code = (
         "import json, sys\nfrom attnlab import mine\nsaid = {}\nfor name in sys.argv[1:]:\n"
@@ -145,7 +145,7 @@ def test_data_and_widgets_come_with_the_wheel(bundle):
 
 
 def test_a_complete_copy_runs_the_real_model_on_its_own_code(bundle, complete, smollm2_file):
-    """From the first cell of the last chapter to generated text, no reference in reach."""
+    """Run `language_model` from its first cell to generated text, with no reference in reach."""
     convert = [bundle[1], "-m", "jupyter", "nbconvert", "--to", "notebook", "--execute", "--output", "ran"]
     last = "language_model.ipynb"
     done = subprocess.run([*convert, last], cwd=complete, capture_output=True, text=True, timeout=600, env=OWN)

@@ -1,4 +1,4 @@
-"""What the guides are followed in."""
+"""The folders and environments in which the guides are followed."""
 
 from __future__ import annotations
 

@@ -88,7 +88,7 @@ def clone(folder: Path) -> Path:
 
 
 def altered_checks(folder: Path) -> set[str]:
-    """Names of the check files that are others than in this checkout: those that a clone has made anew."""
+    """Names of the check files that differ from those of this checkout: those that a clone has made again."""
     here, there = (
         {(path.name, path.read_bytes()) for path in (root / "attnlab" / "checks").glob("*")} for root in (ROOT, folder)
     )
@@ -140,7 +140,7 @@ class Session:
             self.end()
 
     def run(self, commands: str) -> str:
-        """What further commands print, where the guide has come to."""
+        """Return what further commands print, at this point of the guide."""
         try:
             return self._run(commands, Block("sh", commands, "the test"))
         finally:
@@ -193,7 +193,7 @@ class Session:
             raise AssertionError(f"{block.where}: did not end:\n{read(out)}") from None
         finally:
             with contextlib.suppress(ProcessLookupError):
-                os.killpg(process.pid, 0)  # somebody is left in the background
+                os.killpg(process.pid, 0)  # a process is left in the background
                 self._groups.append(process.pid)
         if block.mark != "until":
             assert (status != 0) == (block.mark == "fails"), f"{block.where}: ended with {status}:\n{read(out)}"
@@ -232,13 +232,13 @@ class Session:
 
 
 def read(path: Path) -> str:
-    """What was written to a terminal, without colors; of a line that was written over, what stood there last."""
+    """Return the text on a terminal, without colors; of a line that was written over, the last version."""
     text = re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", path.read_text("utf-8", errors="replace"))
     return "\n".join(line.rstrip("\r").rpartition("\r")[2].rstrip() for line in text.split("\n"))
 
 
 def shows(wanted: str, output: str) -> bool:
-    """Whether the lines stand in the output; `...` stands for anything."""
+    """Whether the output has the lines; `...` stands for anything."""
     lines = "\n".join(line.rstrip() for line in wanted.strip("\n").split("\n"))
     pattern = re.escape(lines).replace(re.escape("..."), r"[\s\S]*?")
     return re.search(rf"^{pattern}$", output, re.MULTILINE) is not None

@@ -23,7 +23,7 @@ def test_the_guide_works_to_the_letter(fresh_clone, tmp_path):
     assert runner.altered_checks(fresh_clone) == {"halved.gz"}
 
 
-def test_the_files_it_shows_in_full_are_no_files_of_the_course():
+def test_the_files_it_shows_in_full_do_not_exist_in_the_course():
     """They are taken for an example, and are not looked for in what is published."""
     for block in runner.blocks("authors"):
         if block.kind == "file" and block.language != "diff":

@@ -1,4 +1,4 @@
-"""What follows a guide sees whatever the guide gets wrong."""
+"""The runner of guides notices every mistake in a guide."""
 
 import pytest
 
@@ -89,7 +89,7 @@ def test_a_guide_that_is_right_in_everything_is_followed_to_its_end(follow, tmp_
         ("...\nboris\n", "boris\n", "not in the output"),  # a line between is left out without a word
         ("21\n", "20\n", "not in the output"),
         ("% fails\n", "", "ended with 1"),
-        ("% fails\n", "% fails\n\n", "ended with 1"),  # a mark stands on the line before its block
+        ("% fails\n", "% fails\n\n", "ended with 1"),  # a mark must be on the line before its block
         ("cat nothing.txt", "cat names.txt", "ended with 0"),
         ("+adele\n boris", "+adele\n chiara", "0 times"),
         ("```python\nx", "```ruby\nx", "what is to be done"),

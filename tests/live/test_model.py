@@ -53,7 +53,7 @@ def expected(ours, ids):
 
 
 def numbers(node, code, tmp_path, **given):
-    """What JavaScript saved, as one flat array of float32."""
+    """Read what JavaScript saved, as one flat array of float32."""
     path = tmp_path / "numbers"
     node(code, path=str(path), **given)
     return np.fromfile(path, "<f4")

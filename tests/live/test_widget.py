@@ -49,7 +49,7 @@ PROMPT = "The capital of Germany is"
 
 @pytest.fixture(scope="module")
 def expected(smollm2_file):
-    """What Python makes of the prompt: the likeliest next token's probability, and the text that it goes on with."""
+    """Compute in Python, for the prompt, the likeliest next token's probability and the text that follows."""
     model, tokenizer = smollm2.load(LanguageModel), smollm2.tokenizer()
     ids = torch.tensor([tokenizer.encode(PROMPT)])
     with torch.no_grad():

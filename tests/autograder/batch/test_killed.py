@@ -37,7 +37,7 @@ forks.set_forkserver_preload(["autograder.nbgrader_plugins.autograde", "nbgrader
 
 
 def grade(course: Path, arguments: tuple[str, ...] = (), die_at: str | None = None) -> None:
-    """What the command `nbgrader autograde` does, in a process of its own; see `Run`."""
+    """Do what `nbgrader autograde` does, in a separate process; see `Run`."""
     os.environ["COURSE_DIR"] = str(course)
     os.chdir(ROOT / "autograder")
     log = os.open(course / "log.txt", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
@@ -98,14 +98,14 @@ class Run:
 
 @pytest.fixture(scope="module", autouse=True)
 def reaper():
-    """What a killed grader leaves behind becomes a child of this process, and can be found."""
+    """Make processes that a killed grader leaves behind children of this process, so that they can be found."""
     with processes.reaping():
         yield
 
 
 @dataclass
 class Class:
-    """A released course with submissions that nobody has graded, and what an undisturbed run makes of it."""
+    """A released course with ungraded submissions, and the result of an undisturbed run."""
 
     course: Path
     seconds: float
@@ -160,7 +160,7 @@ def state(course: Path) -> dict:
 
 
 def left_over(course: Path, pids: list[int]) -> list[str]:
-    """What killed graders left: drafts, journals, control groups, and jails that still run."""
+    """Return what killed graders left: drafts, journals, control groups, and jails that still run."""
     found = [str(path) for path in (course / ".grading").glob("*")]
     found += [str(path) for path in course.glob("gradebook.db-*")]
     for place, _, _ in os.walk(cgroup.CGROUPS):  # which does not mind that others' groups come and go

@@ -56,7 +56,7 @@ def hand_in(course: Path, students: list[str]) -> None:
 
 @pytest.fixture(scope="module")
 def fresh(tmp_path_factory, needs_jail) -> Path:
-    """A released course with a class that nobody has graded."""
+    """A released course with an ungraded class."""
     course = tmp_path_factory.mktemp("grade") / "course"
     course.mkdir()
     students = [f"s{number:03}" for number in range(MANY)]
@@ -152,7 +152,7 @@ def test_what_cannot_be_is_said_in_one_line(course, tmp_path, capsys, arguments,
     assert words in line
 
 
-def test_an_assignment_that_nobody_handed_in_is_told_of(course, capsys):
+def test_an_assignment_without_submissions_is_reported(course, capsys):
     assert main(["grade", "sofmax", "--course", str(course), "--workers", "1"]) == 0
     assert "sofmax: nothing was handed in" in capsys.readouterr().err
 
@@ -169,7 +169,7 @@ def test_a_scheduler_without_workers_says_so(course, tmp_path, monkeypatch, caps
 
 
 def test_two_graders_at_once_grade_each_submission_once(course):
-    """As two assistants do: nothing is graded twice, nobody gets a traceback, and all is there in the end."""
+    """As two assistants do: nothing is graded twice, neither gets a traceback, and all grades are there in the end."""
     runs = [command(course, "--workers", "1") for _ in range(2)]
     said = [run.communicate(timeout=PATIENCE)[1] for run in runs]
     assert [run.returncode for run in runs] == [0, 0], said
@@ -254,7 +254,7 @@ class Spaces:
             holder.communicate()
 
     def inside(self, number: int) -> tuple[str, ...]:
-        """What to put before a command so that it runs there."""
+        """Return the words to put before a command so that it runs there."""
         return ("nsenter", f"--net=/proc/{self._holders[number].pid}/ns/net", "--")
 
     def at(self, number: int, program: str) -> None:
@@ -403,7 +403,7 @@ def test_what_fails_in_the_grader_is_zero_until_a_human_looks_and_the_others_are
     assert {name: scores(course)[name] for name in others} == expected(others)
 
 
-def test_who_uses_much_time_is_graded_after_the_others_and_loses_nothing(course):
+def test_a_slow_submission_is_graded_after_the_others_and_loses_nothing(course):
     first, *_ = names = sorted(folder.name for folder in (course / "submitted").iterdir())
     path = course / "submitted" / first / small_course.ASSIGNMENT / "dot_products.ipynb"
     notebook = nbformat.read(path, as_version=4)

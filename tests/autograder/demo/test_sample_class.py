@@ -102,7 +102,7 @@ def test_no_cell_of_a_complete_notebook_raises_or_warns(graded, stem):
     assert [o for o in outputs if o.output_type == "error" or o.get("name") == "stderr"] == []
 
 
-def test_somebody_hands_in_every_chapter_complete_and_somebody_with_mistakes():
+def test_every_chapter_has_a_complete_submission_and_one_with_mistakes():
     assert CHAPTERS["ada"] == CHAPTERS["esra"] == STEMS
 
 

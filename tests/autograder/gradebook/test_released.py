@@ -1,4 +1,4 @@
-"""What was released: all cells in their sequence, and a fingerprint that tells when a grade depends on other things."""
+"""Released notebooks: all cells in their order, and a fingerprint that tells when a grade depends on other things."""
 
 import hashlib
 import json
@@ -53,7 +53,7 @@ def test_the_plan_has_all_cells_of_the_released_notebook_in_its_order(course):
     assert [cell.name for cell in plans(course)["own"].released if cell.task] == ["task"]
 
 
-def test_the_newlines_of_a_release_are_no_difference(course):
+def test_newlines_do_not_change_a_release(course):
     before, path = plans(course), course / "release" / small_course.ASSIGNMENT / "own.ipynb"
     path.write_text(path.read_text("utf-8").replace("\\n", "\\r\\n"), "utf-8")
     assert plans(course) == before
@@ -162,7 +162,7 @@ def test_the_command_grade_names_it_and_changes_no_score(needs_jail, course, wit
     assert small_course.grades(course) == before and not (course / "autograded" / "ada").exists()
 
 
-def test_a_new_release_that_adds_or_removes_cells_is_refused_once_somebody_has_handed_in(course):
+def test_a_release_that_adds_or_removes_cells_is_refused_after_the_first_submission(course):
     cells = small_course.thin(STEM).cells
     fewer = [cell for cell in cells if cell.metadata.get("nbgrader", {}).get("grade_id") not in ("dot", "check-dot")]
     more = [*cells, *small_course.thin(STEM, ("matmul",)).cells]
@@ -172,7 +172,7 @@ def test_a_new_release_that_adds_or_removes_cells_is_refused_once_somebody_has_h
             released.ensure_same_cells(gradebook, small_course.ASSIGNMENT, notebook, cells)
 
     for changed in (fewer, more):
-        ensure(changed)  # nobody has handed in
+        ensure(changed)  # there is no submission yet
     with small_course.book(course) as gradebook:
         gradebook.add_submission(small_course.ASSIGNMENT, "ada")
     ensure(cells)

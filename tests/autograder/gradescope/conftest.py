@@ -33,7 +33,7 @@ def bundle(course, tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def unpacked(bundle, tmp_path_factory):
-    """What Gradescope's image has in /autograder, but that the running environment stands in for its own."""
+    """The content of /autograder in Gradescope's image, except that the running environment replaces the image's."""
     root = tmp_path_factory.mktemp("image") / "autograder"
     with zipfile.ZipFile(bundle) as archive:
         for member in archive.infolist():

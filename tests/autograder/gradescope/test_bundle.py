@@ -20,7 +20,7 @@ def archive(bundle):
         yield archive
 
 
-def test_the_two_scripts_stand_at_its_root_and_can_be_run(archive):
+def test_the_two_scripts_are_at_its_root_and_can_be_run(archive):
     for name in ("setup.sh", "run_autograder"):
         info = archive.getinfo(name)
         assert stat.S_IMODE(info.external_attr >> 16) == 0o755

@@ -91,7 +91,7 @@ def right(name: str) -> str:
 
 
 def graded(image, root="/autograder", **files: bytes) -> dict:
-    """What Gradescope is told of these files. root: where the image lies"""
+    """Return the report that Gradescope gets for these files. root: the folder of the image"""
     container.needed()
     for name, data in files.items():
         (image / "submission" / name.replace("__", " ")).with_suffix(".ipynb").write_bytes(data)
@@ -163,7 +163,7 @@ def long_numbers(value):
 
 
 @pytest.mark.long
-def test_a_file_that_is_no_notebook_is_zero_with_a_reason_in_any_folder(image):
+def test_a_file_that_is_not_a_notebook_is_zero_with_a_reason_in_any_folder(image):
     results = graded(image, root="/srv/elsewhere", attention=b"{")
     assert [test["score"] for test in results["tests"]] == [0.0, 0.0]
     assert "attention.ipynb could not be read: the notebook is not valid JSON" in results["output"]
@@ -200,12 +200,12 @@ def test_a_cell_is_a_test(grades, points, words):
     assert test["status"] == ("passed" if points == 3 else "failed")
 
 
-def test_what_a_human_grades_is_no_test():
+def test_manually_graded_cells_are_not_tests():
     cells = [cell("written", solution=True), cell("task", grade=False, task=True), cell("own-test")]
     assert [t["name"] for t in run.notebook_tests(cells, {"own-test": [1.0, None, False]}, {})] == ["own-test"]
 
 
-def test_a_notebook_is_found_by_its_name_wherever_it_lies(tmp_path):
+def test_a_notebook_is_found_by_its_name_in_any_folder(tmp_path):
     for place in ("b/softmax.ipynb", "softmax.ipynb", "masks.ipynb", ".ipynb_checkpoints/rope.ipynb"):
         (tmp_path / place).parent.mkdir(exist_ok=True)
         (tmp_path / place).write_text(place)
@@ -229,7 +229,7 @@ def test_a_link_is_not_followed(tmp_path):
         ([], "unknown"),
     ],
 )
-def test_who_handed_in_is_read_from_the_metadata(tmp_path, metadata, name):
+def test_the_students_are_read_from_the_metadata(tmp_path, metadata, name):
     (tmp_path / "submission_metadata.json").write_text(json.dumps(metadata))
     assert run.student(tmp_path / "submission_metadata.json") == name
     assert run.student(tmp_path / "nothing.json") == "unknown"

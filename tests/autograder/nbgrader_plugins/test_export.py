@@ -79,7 +79,7 @@ def test_a_column_for_each_exercise_and_what_counts(course, tmp_path):
     assert by_name["ada"] == ["6", "3.5", "0", "9.5", "0"]
     assert by_name["boris"] == ["4.5", "pending", "5", "0", "1"]  # a penalty takes no more than there is
     assert by_name["chiara"] == ["2", "5.25", "1", "6.25", "0"]
-    assert by_name["dmitri"] == ["", "", "", "", ""]  # nothing handed in is no zero
+    assert by_name["dmitri"] == ["", "", "", "", ""]  # without a submission there is no zero
 
 
 def test_canvas_finds_students_by_login_and_has_the_points_in_its_second_row(course, tmp_path):
@@ -143,7 +143,7 @@ def test_moodles_worksheet_comes_back_with_its_grades(course, tmp_path):
 
 
 @pytest.mark.parametrize("kind", [ByExercise, Canvas, Moodle, Stock])
-def test_a_name_is_no_formula_and_breaks_no_line(course, tmp_path, kind):
+def test_a_name_cannot_become_a_formula_or_break_a_line(course, tmp_path, kind):
     rows = table(course, tmp_path, kind, student=["evil"], assignment=["softmax"])
     assert len(rows) == {ByExercise: 2, Canvas: 3, Moodle: 2, Stock: 2}[kind]
     assert not any(field.startswith("=") for row in rows for field in row)

@@ -1,4 +1,4 @@
-"""What people see of a graded submission: the student's feedback page, and the grader's page in formgrader."""
+"""The pages of a graded submission: the student's feedback, and the grader's page in formgrader."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""What lateness costs, by a table or by nbgrader's own setting."""
+"""The penalty for lateness, by a table or by nbgrader's own setting."""
 
 import pytest
 

@@ -85,7 +85,7 @@ DIFFERENT = {
     # The handout's own cells come from the release. Stock nbgrader runs what the student left of them.
     "imports-lost": {"score": (6.0, 12.0), f"{COSINE} score": (0.0, 6.0)},
     # Cells that were pasted twice are put in order: of an answer the one before its test counts, of a test the
-    # instructor's. Stock nbgrader stops, and grades nobody who comes after.
+    # instructor's. Stock nbgrader stops, and does not grade later students.
     "different-exercise-pasted-twice": _not_graded_by_stock(6.0, 6.0, NO_RESPONSE),
     "different-test-pasted-twice": _not_graded_by_stock(6.0, 6.0, NO_RESPONSE),
     # A deleted test is put back. Stock nbgrader waits for a human.
@@ -156,7 +156,7 @@ def course(tmp_path_factory, needs_jail, seed) -> Path:
 
 @pytest.fixture(scope="module")
 def graded(course) -> Path:
-    """The course after this project graded all of it, with the command that everybody uses."""
+    """The course after this project graded all of it, with the usual command."""
     place = course.with_name("here")
     shutil.copytree(course, place)
     honest.hand_in(place)
@@ -177,7 +177,7 @@ def here(graded) -> dict:
 
 
 def differences(stock: dict, here: dict) -> dict[str, tuple]:
-    """What is entered differently, by field. No extra credit and extra credit of zero are the same."""
+    """Return the entries that differ, by field. No extra credit and extra credit of zero are the same."""
 
     def flat(entered):
         fields = {name: entered[name] for name in ("score", "late_penalty", "needs_manual_grade", "autograded")}

@@ -1,4 +1,4 @@
-"""What students hand in, for tests: small notebooks with the marks of released ones, zips, and a course."""
+"""Submissions for tests: small notebooks with the marks of released ones, zips, and a course."""
 
 from __future__ import annotations
 

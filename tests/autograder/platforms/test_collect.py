@@ -1,4 +1,4 @@
-"""Collecting a class: everybody arrives under the right id, and whoever does not is named with a reason."""
+"""Collecting a class: students are stored under the right id, and those that are not are named with a reason."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def course(template, tmp_path):
 
 
 def taken(course, assignment="softmax") -> dict[str, dict[str, bytes]]:
-    """What stands in `submitted`: files by student."""
+    """Return the content of `submitted`: files by student."""
     return {
         path.parent.name: {file.name: file.read_bytes() for file in path.iterdir()}
         for path in (course / "submitted").glob(f"*/{assignment}")
@@ -129,7 +129,7 @@ def test_a_class_from_moodle_in_folders_and_flat(course, tmp_path):
     assert rows["Zoe"][0] == collect.LEFT_OUT and len(found) == 5
 
 
-def test_moodles_worksheet_says_who_is_who_and_when(course, tmp_path):
+def test_moodles_worksheet_gives_students_and_times(course, tmp_path):
     with Gradebook(f"sqlite:///{course / 'gradebook.db'}", "attention") as gradebook:
         gradebook.add_student("ada", email="ada@example.org")
     (tmp_path / "class.zip").write_bytes(zipped(*((member, data) for member, data, _ in MOODLE[:3])))
@@ -146,7 +146,7 @@ def test_moodles_worksheet_says_who_is_who_and_when(course, tmp_path):
     assert taken(course)["ada"]["timestamp.txt"] == b"2026-09-29 16:00:00.000000 UTC"
 
 
-def test_a_roster_gives_ids_and_names_who_is_missing_or_unknown(course, tmp_path, capsys):
+def test_a_roster_gives_ids_and_lists_missing_and_unknown_students(course, tmp_path, capsys):
     (tmp_path / "class.zip").write_bytes(zipped(*((member, data) for member, data, *_ in CANVAS[:5])))
     (tmp_path / "students.csv").write_text(
         "id,name,email,canvas_id\nada,Ada Lovelace,,\nboris,Boris P,,12346\n"
@@ -175,7 +175,7 @@ def test_two_of_one_name_are_not_guessed(course, tmp_path):
     assert ["canvas_id" in note for row in rows if row.status == collect.LEFT_OUT for note in row.notes] == [True, True]
 
 
-def test_who_takes_anothers_name_after_the_first_collection_is_not_taken_for_them(course, tmp_path):
+def test_taking_anothers_name_after_the_first_collection_is_noticed(course, tmp_path):
     (tmp_path / "students.csv").write_text("id,name\nada,Ada Lovelace\n")
     for number, data in ((12345, FULL), (666, HALF)):
         (tmp_path / "class.zip").write_bytes(zipped((f"lovelaceada_{number}_1_softmax.ipynb", data)))
@@ -184,7 +184,7 @@ def test_who_takes_anothers_name_after_the_first_collection_is_not_taken_for_the
     assert taken(course)["ada"]["softmax.ipynb"] == FULL
 
 
-def test_a_name_made_to_look_like_anothers_number_takes_nobodys_place(course, tmp_path):
+def test_a_name_made_to_look_like_anothers_number_replaces_no_student(course, tmp_path):
     data = zipped(("eve_12345_99_1_softmax.ipynb", HALF), ("lovelaceada_12345_67801_softmax.ipynb", FULL))
     (tmp_path / "class.zip").write_bytes(data)
     rows = collect.collect("softmax", [tmp_path / "class.zip"], course)

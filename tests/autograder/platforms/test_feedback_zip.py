@@ -68,7 +68,7 @@ def test_the_platform_finds_the_student_of_each_page(tmp_path, platform, members
         assert all(name.endswith("softmax.html") for name in archive.namelist())
 
 
-def test_who_was_not_collected_from_there_or_has_no_page_is_named(tmp_path, capsys):
+def test_students_not_collected_from_there_or_without_a_page_are_named(tmp_path, capsys):
     course = graded(tmp_path, CANVAS)
     (course / "feedback" / "lovelaceada" / "softmax" / "softmax.html").unlink()
     place = course / "feedback" / "zoe" / "softmax"

@@ -1,4 +1,4 @@
-"""Who on the class list is meant."""
+"""Finding a student on the class list."""
 
 import collections
 
@@ -37,6 +37,6 @@ def test_the_number_decides_then_a_name_that_only_one_has():
         ("folder", "", "", 1, "not on the roster"),
     ],
 )
-def test_nobody_is_guessed(platform, label, number, claims, words):
+def test_an_unclear_student_is_not_guessed(platform, label, number, claims, words):
     with pytest.raises(roster.NotFound, match=words):
         find(platform, label, number, claims)

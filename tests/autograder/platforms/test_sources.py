@@ -1,4 +1,4 @@
-"""What is read of one student is bounded, and nothing in an archive raises or decides where something is written."""
+"""The amount read per student is bounded, and no archive raises or decides where something is written."""
 
 import random
 from pathlib import PurePosixPath

@@ -321,7 +321,7 @@ def test_a_grade_that_does_not_say_what_it_is_of_is_told_of(course):
     assert list(stale(course)) == ["ada"]
 
 
-def test_a_release_that_is_gone_is_told_of_and_the_scores_stand(class_):
+def test_a_missing_release_is_reported_and_the_scores_stay(class_):
     (class_.folder / "release" / "toy" / "toy.ipynb").unlink()
     assert class_.student("ada").total == 12.5
     assert "`nbgrader generate_assignment toy` makes it again" in as_text(class_.report())
@@ -333,7 +333,7 @@ def test_students_whom_the_gradebook_does_not_know_are_told_of(class_):
     assert (zoe.status, zoe.problems) == (model.NOT_GRADED, ["handed in without a notebook"])
 
 
-def test_an_older_record_does_not_say_who_did_not_begin_and_is_read_all_the_same(course):
+def test_an_older_record_without_the_field_not_done_is_read(course):
     course.enrol("ada")
     record = {key: value for key, value in answer("mix", 0, 0, reason="not begun").items() if key != "not_done"}
     course.grade("ada", results(record, flags=["mix: in words"]), mix=0)
@@ -375,7 +375,7 @@ DAMAGED = {
 
 
 @pytest.mark.parametrize("what", [*DAMAGED, "missing"])
-def test_a_damaged_record_is_told_of_and_the_scores_stand(course, what):
+def test_a_damaged_record_is_reported_and_the_scores_stay(course, what):
     course.enrol("ada")
     course.grade("ada", DAMAGED.get(what), mix=4)
     ada = course.student("ada")
@@ -497,7 +497,7 @@ def test_the_page_holds_no_markup_of_a_students_and_no_address(course):
     assert len(found.ids) == len(set(found.ids)) > 0
     assert html.escape("<script>document.title=2</script>") in page
     addresses = set(re.findall(r"https?://[^\"\s<]+", page))
-    assert addresses <= {"http://www.w3.org/2000/svg", "http://www.w3.org/1999/xlink"}  # names, which nobody fetches
+    assert addresses <= {"http://www.w3.org/2000/svg", "http://www.w3.org/1999/xlink"}  # names, which are never fetched
 
 
 def test_the_page_tells_the_same_twice(class_):
@@ -581,7 +581,7 @@ def test_where_nothing_is_graded_that_is_said(course, students, handed_in, words
         course.report()
 
 
-def test_a_gradebook_that_is_none_is_one_line(tmp_path):
+def test_a_file_that_is_not_a_gradebook_is_reported_in_one_line(tmp_path):
     (tmp_path / "gradebook.db").write_text("this is no database, it is a letter" * 99)
     with pytest.raises(CourseError, match="cannot be read") as found:
         read.gather("toy", tmp_path)

@@ -34,7 +34,7 @@ SYSTEM = {"bin", "etc", "lib", "lib32", "lib64", "opt", "sbin", "sys", "usr"}
 
 
 def command(binds: dict[str, Path], shows: Iterable[Path] = ()) -> list[str]:
-    """What to put before a command.
+    """Return the words to put before a command.
 
     binds: place in the container -> folder that is there to be written; shows: folders that are there to be read
     """
@@ -47,7 +47,7 @@ def command(binds: dict[str, Path], shows: Iterable[Path] = ()) -> list[str]:
     modes = {"/root": "0700", "/run": "0755", **dict.fromkeys(("/tmp", "/var/tmp", "/dev/shm"), "1777")}
     for folder, mode in modes.items():
         made += ["--perms", mode, "--size", str(512 << 20), "--tmpfs", folder]
-    if Path(sys.base_prefix).is_relative_to("/root"):  # as Python must be for everybody
+    if Path(sys.base_prefix).is_relative_to("/root"):  # as other users must be able to read Python
         made += ["--perms", "0755", "--tmpfs", "/root"]
     read_only = {str(folder): Path(folder) for folder in (sys.base_prefix, sys.prefix, *shows)}
     for place, folder in {**read_only, **binds}.items():

@@ -1,4 +1,4 @@
-"""What a program in the jail has, what it has not, and what is left of it: nothing."""
+"""A program in the jail: what it has, what it does not have, and that nothing is left of it."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def python(code: str) -> list[str]:
 
 
 def told(confine, expression: str, **options):
-    """What an expression is inside."""
+    """Evaluate an expression inside."""
     with confine(python(f"print(json.dumps({expression}))"), limits=LIMITS, **options) as held:
         out, err = held.process.communicate(timeout=60)
     assert held.process.returncode == 0, err.decode()
@@ -111,7 +111,7 @@ def test_it_holds_no_descriptor_but_its_streams_and_those_given(confine):
     assert set(seen) == {0, 1, 2, writes}
 
 
-def test_it_is_nobody_and_has_a_network_and_processes_of_its_own(needs_jail):
+def test_it_has_no_rights_and_its_own_network_and_processes(needs_jail):
     user, processes = told(Jail, "[os.getuid(), [p for p in os.listdir('/proc') if p.isdigit()]]")
     assert user == bubblewrap.USER and len(processes) == 2
 
@@ -182,7 +182,7 @@ def test_a_group_bounds_all_processes_and_goes_with_the_jail(groups):
     assert not any(folder.exists() for folder in folders)
 
 
-def test_who_uses_more_memory_than_there_is_can_be_told(groups):
+def test_running_out_of_memory_is_detected(groups):
     with Jail(python("if not os.fork(): block = b'x' * (200 << 20)\nos.wait()"), limits=LIMITS) as held:
         held.process.communicate(timeout=60)
         assert held.used_up() == "memory"
@@ -248,18 +248,18 @@ def test_without_bubblewrap_there_is_no_grading_and_one_line_says_what_to_do(pat
     ],
     ids=["refused", "too old", "always killed", "does nothing"],
 )
-def test_bubblewrap_that_cannot_confine_is_no_jail_and_its_words_are_told(path_with, script, words):
+def test_bubblewrap_that_cannot_confine_is_refused_with_its_message(path_with, script, words):
     path_with(script)
     assert words in bubblewrap.problem()
 
 
-def test_a_self_test_that_somebody_killed_is_made_again(needs_jail, path_with, tmp_path):
+def test_a_killed_self_test_is_repeated(needs_jail, path_with, tmp_path):
     real, mark = shutil.which("bwrap"), tmp_path / "killed"
     path_with(f'test -e {mark} && exec {real} "$@"\n/usr/bin/touch {mark}\nkill -9 $$')
     assert bubblewrap.problem() is None and mark.exists()
 
 
-def test_who_asks_for_it_goes_without(path_with, monkeypatch):
+def test_NO_JAIL_switches_the_jail_off(path_with, monkeypatch):
     path_with(None)
     monkeypatch.setenv(bubblewrap.NO_JAIL, "1")
     assert not bubblewrap.required() and bubblewrap.ensure() is False

@@ -84,7 +84,7 @@ def test_a_jail_that_is_switched_off_is_missing(needs_jail, monkeypatch, capsys)
 
 @pytest.fixture(scope="module")
 def bare(tmp_path_factory):
-    """What came of each probe with neither jail nor limits."""
+    """Return the result of each probe with neither jail nor limits."""
     folder = tmp_path_factory.mktemp("bare")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(bubblewrap, "set_limits", lambda limits: [])

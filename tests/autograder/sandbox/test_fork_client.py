@@ -37,7 +37,7 @@ def end():
 
 
 def printed(*sources: str) -> list[str]:
-    """What each cell of a notebook printed, in a forked jail."""
+    """Run a notebook in a forked jail, and return what each cell printed."""
     done = evaluate([Cell(place, source) for place, source in enumerate(sources)], {}, many=True)
     assert fork_client._servers, "nothing was forked"
     return [
@@ -205,7 +205,7 @@ def test_where_a_fork_fails_a_jail_is_started_cold(fresh, altered):
     assert not fork_client._servers
 
 
-def test_who_says_cold_gets_no_server(fresh, monkeypatch):
+def test_COLD_disables_the_fork_server(fresh, monkeypatch):
     monkeypatch.setenv(fork_client.COLD, "1")
     assert graded().reports["dot"].points == DOT.points
     assert not fork_client._servers
@@ -240,7 +240,7 @@ def test_a_server_that_is_killed_in_the_middle_costs_no_point(monkeypatch, kind,
     assert sent.count(kind) > number
 
 
-def test_a_server_that_nobody_wants_ends(fresh, monkeypatch):
+def test_an_unused_server_ends(fresh, monkeypatch):
     monkeypatch.setattr(fork_client, "IDLE_SECONDS", 0.2)
     held = fork_client.server()
     assert held.process.wait(30) is not None

@@ -17,7 +17,7 @@ RIGHT = (ROOT / "solutions" / "softmax.py").read_text("utf-8")
 
 @pytest.fixture
 def hidden(monkeypatch):
-    """No jail can be had, and nobody has said that none is wanted."""
+    """A machine without a jail, where the jail is not switched off."""
     monkeypatch.setattr(bubblewrap, "problem", lambda: "there is no jail today")
     monkeypatch.setenv(bubblewrap.NO_JAIL, "")
 
@@ -52,7 +52,7 @@ def test_the_sample_class_is_graded_in_the_jail_where_there_is_one(hidden, grade
 
 
 @pytest.mark.parametrize("arguments", [["sample", "--no-jail"], ["try", "softmax", "FILE", "--no-jail"]])
-def test_who_says_no_jail_gets_none_and_no_line(hidden, graded, tmp_path, capsys, arguments):
+def test_the_option_no_jail_switches_the_jail_off_without_a_message(hidden, graded, tmp_path, capsys, arguments):
     (tmp_path / "right.py").write_text(RIGHT)
     assert main([str(tmp_path / "right.py") if word == "FILE" else word for word in arguments]) == 0
     assert os.environ[bubblewrap.NO_JAIL] == "1" and capsys.readouterr().err == ""

@@ -39,7 +39,7 @@ bubblewrap.start = lambda command, *more, **named: start(command[command.index('
 
 
 def inside(code: str):
-    """What a program prints as JSON that runs as root in a container."""
+    """Run a program as root in a container, and return what it prints as JSON."""
     container.needed()
     done = container.run(sys.executable, "-c", INSIDE + code, shows=[ROOT], cwd=ROOT)
     assert done.returncode == 0, done.stderr

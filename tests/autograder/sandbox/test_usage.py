@@ -1,4 +1,4 @@
-"""What processes use, seen from outside."""
+"""Time and memory of processes, measured from outside."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a secret seed draws: cases that nobody has learned by heart, on which a mistake costs what it always does."""
+"""Cases drawn from a secret seed, on which a mistake costs as much as on the public ones."""
 
 from __future__ import annotations
 

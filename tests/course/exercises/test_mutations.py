@@ -188,7 +188,7 @@ def test_an_idle_answer_earns_nothing(material, name):
 
 
 def test_a_number_slightly_off_is_not_given_a_name(material, name):
-    """No mistake of the list makes results 1.3 % too large: naming one would be a guess."""
+    """No mistake of the list makes results 1.3% too large: naming one would be a guess."""
     reference = EXERCISES[name].reference
 
     def scaled(value):

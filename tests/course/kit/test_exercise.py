@@ -98,7 +98,7 @@ def test_two_names_for_one_array_in_a_case_become_two_arrays():
     assert case["a"] is not case["b"]
 
 
-def test_of_what_is_no_symptom_of_a_mistake_it_is_kept_whether_it_is_right():
+def test_values_that_do_not_show_a_mistake_are_kept_only_as_right_or_wrong():
     mistakes = {m["text"]: m["outcomes"][1][0]["value"] for m in make().material(5)["misconceptions"]}
     (in_place,) = (value for text, value in mistakes.items() if "in place" in text)
     assert in_place["changed"] == "x" and in_place["after"] is None
