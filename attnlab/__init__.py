@@ -1,4 +1,4 @@
-"""What a student of the course imports: `check`, the widgets, and data recorded from a real model."""
+"""The package that students of the course import: `check`, the widgets, and data recorded from a real model."""
 
 from attnlab.check import check
 

@@ -74,7 +74,7 @@ def _report(notebook: Notebook, name: str, material: dict) -> Report:
 
 
 def for_classroom(reports: list[Report]) -> dict:
-    """What the reporter of GitHub Classroom reads: points and status of each exercise. A bonus is added on top."""
+    """Return the result for the reporter of GitHub Classroom: points and status of each exercise, plus any bonus."""
     return {
         "version": 1,
         "status": "pass" if _passed(reports) else "fail",

@@ -59,7 +59,7 @@ def examine(answer, material: dict, show_cases: bool = True) -> Report:
 
 
 def outcomes_of(answer, material: dict) -> list[list[dict]]:
-    """What a live object does on every case. Its own prints are hidden, since they would appear once per case.
+    """Return the outcome of every case for a live object. Its own prints are hidden: they would appear once per case.
 
     A case that does not end is stopped. The larger cases of the same property are then skipped, and after a second
     such property all other cases.
@@ -220,7 +220,7 @@ def _display(page: str, text: str) -> None:
 
 
 def signature_problem(answer, material: dict) -> str | None:
-    """What is wrong with the parameters of a live answer, or None."""
+    """Say what is wrong with the parameters of a live answer, or return None."""
     try:
         parameters = inspect.signature(answer).parameters.values()
     except (TypeError, ValueError, NameError):  # Python 3.14 evaluates annotations here
@@ -229,7 +229,7 @@ def signature_problem(answer, material: dict) -> str | None:
 
 
 def parameter_problem(parameters, material: dict) -> str | None:
-    """What is wrong with parameters given as (name, kind, has a default), or None. Probes pass arguments by name."""
+    """Say what is wrong with parameters (name, kind, has a default), or return None. Probes pass arguments by name."""
     wanted = material["parameters"]
     names = {name for name, kind, _ in parameters if not kind.startswith("VAR") and kind != "POSITIONAL_ONLY"}
     takes_any = any(kind == "VAR_KEYWORD" for _, kind, _ in parameters)
@@ -285,7 +285,7 @@ class OneLineError:
 
 
 class WrongKind(OneLineError, TypeError):
-    """What was given to `check` is neither a function nor a class."""
+    """The argument of `check` is neither a function nor a class."""
 
 
 class Interrupted(OneLineError, KeyboardInterrupt):

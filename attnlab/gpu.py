@@ -38,7 +38,7 @@ def fused(Q: torch.Tensor, K: torch.Tensor, V: torch.Tensor) -> torch.Tensor:
 
 
 def machine(device: str) -> dict:
-    """What a reader of the numbers needs to know about device and versions."""
+    """Return the device and the versions, which a reader of the numbers needs to know."""
     is_cuda = torch.device(device).type == "cuda"
     info = torch.cuda.get_device_properties(device) if is_cuda else None
     return {
@@ -133,7 +133,7 @@ def say_attention(found: dict) -> str:
 
 
 def say_decoding(found: dict) -> str:
-    """What `decoding` holds, in a few lines."""
+    """Print the results of `decoding` in a few lines."""
     decoding = found["decoding"]
     ratio = decoding["without_cache_ms"] / decoding["with_cache_ms"]
     return "\n".join(

@@ -134,7 +134,7 @@ def _has_stand_in(name: str) -> bool:
 
 
 def _way_out(name: str, chapter: str) -> str:
-    """What a student who skipped a chapter can do."""
+    """Say what a student who skipped a chapter can do."""
     if _has_stand_in(name):
         return (
             f'To continue without it for now, run `from attnlab import mine; mine.stand_in("{name}")` before this line'
@@ -253,7 +253,7 @@ class Notebook:
             )
 
     def _blame(self, name: str, report: Report, material: dict) -> str:
-        """What to correct: the first wrong answer among those that this one uses."""
+        """Say what to correct: the first wrong answer among those that this one uses."""
         first = name
         for other in self.answers_behind(name)[:-1]:
             theirs = material_of(other)

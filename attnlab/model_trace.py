@@ -1,4 +1,4 @@
-"""What a language model of the course does while it reads: its heads' weights, and what it would say after each layer.
+"""Observe a language model of the course while it reads: its heads' weights, and its prediction after each layer.
 
 The model is yours: nothing of it is computed here a second time. Its matrix products are listened to, and where rows
 that sum to one meet the values, those rows are a layer's weights. What each layer would say comes from the model's own

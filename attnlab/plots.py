@@ -13,7 +13,7 @@ import numpy as np
 from matplotlib.colors import ListedColormap
 
 QUERY, KEY, VALUE = "#0a6ed1", "#b35900", "#1a7f37"  # as in the widgets
-SERIES = ("#3b4656", "#c2255c", "#7048e8", "#0c8599", "#868e96")  # of curves that are none of the three
+SERIES = ("#3b4656", "#c2255c", "#7048e8", "#0c8599", "#868e96")  # of other curves than these three
 INK, FAINT = "#3b4656", "#8b949e"
 
 # Weight 0 and weight 1 in OKLCH: lightness, chroma and hue, as widgets.css has them.

@@ -92,7 +92,7 @@ def splice(stub: str, solution: str, where: str) -> str:
     """The stub with each body replaced by the solution's between nbgrader's markers; docstrings stay the stub's.
 
     stub, solution: source of one function, or of one class, whose methods are spliced one by one. A method without
-    `raise NotImplementedError` at its end is given, and stays as it is.
+    `raise NotImplementedError` at its end is given, and stays unchanged.
     Raises CourseError if signatures or methods differ.
     """
     wanted, answers = chapter.definition_in(stub, where), _functions(chapter.definition_in(solution, where))

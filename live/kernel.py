@@ -10,7 +10,7 @@ BYTES = SOURCE.with_suffix(".wasm")
 
 
 def assembled() -> bytes:
-    """What the source says, in WebAssembly's binary form."""
+    """Assemble the source into WebAssembly's binary form."""
     from wasmtime import wat2wasm
 
     return bytes(wat2wasm(SOURCE.read_text("utf-8")))

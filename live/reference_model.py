@@ -27,7 +27,7 @@ SENTENCES = [
 
 @dataclass(frozen=True)
 class Shape:
-    """What the forward pass needs to know besides the weights."""
+    """The sizes and settings that the forward pass needs besides the weights."""
 
     n_layers: int
     n_heads: int
@@ -52,7 +52,7 @@ def read_shape(reader) -> Shape:
 
 
 def weight_reader(reader) -> Callable[[str], torch.Tensor]:
-    """A function from a tensor's name to its float64 values (outputs, inputs), dequantised on demand."""
+    """A function from a tensor's name to its float64 values (outputs, inputs), dequantized on demand."""
     from gguf import dequantize
 
     tensors = {tensor.name: tensor for tensor in reader.tensors}
@@ -75,7 +75,7 @@ def rms_norm(x: torch.Tensor, weight: torch.Tensor, eps: float) -> torch.Tensor:
 def rotate(x: torch.Tensor, base: float) -> torch.Tensor:
     """RoPE on x (heads, n, d): at position p, turn the pair (2i, 2i + 1) by the angle p * base ** (-2i / d).
 
-    GGUF keeps the rows of W_q and W_k in the order that fits these neighbouring pairs. Hugging Face keeps the pairs
+    GGUF keeps the rows of W_q and W_k in the order that fits these neighboring pairs. Hugging Face keeps the pairs
     (i, i + d/2). Queries and keys are reordered alike, so their dot products are the same either way.
     """
     n, d = x.shape[-2:]
@@ -102,7 +102,7 @@ def attend(
     q = rotate(heads("attn_q", shape.n_heads), shape.base)
     k = rotate(heads("attn_k", shape.n_kv_heads), shape.base)
     v = heads("attn_v", shape.n_kv_heads)
-    # Neighbouring query heads share one key/value head: 0, 1, 2 the first, 3, 4, 5 the second, and so on.
+    # Neighboring query heads share one key/value head: 0, 1, 2 the first, 3, 4, 5 the second, and so on.
     share = shape.n_heads // shape.n_kv_heads
     k, v = k.repeat_interleave(share, dim=-3), v.repeat_interleave(share, dim=-3)
 
@@ -151,7 +151,7 @@ def forward(ids: list[int], weight: Callable, shape: Shape) -> tuple[torch.Tenso
 
 
 def mean_outputs(texts: list[list[int]], weight: Callable, shape: Shape) -> torch.Tensor:
-    """What each head gives to W_O, averaged over all positions of the texts but the first: (layers, h, d)."""
+    """Average each head's input to W_O over all positions of the texts but the first: (layers, h, d)."""
     outputs = []
     for ids in texts:
         x, seen = weight("token_embd")[ids], []

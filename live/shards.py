@@ -101,7 +101,7 @@ def tokenizer(path: Path | None = None) -> bytes:
 
 
 def head_means(path: Path | None = None) -> np.ndarray:
-    """What each head says on average, (layers, heads * d_head): its output before W_o, over ordinary sentences.
+    """Average each head's output before W_o over ordinary sentences: (layers, heads * d_head).
 
     The sentences, and the numbers, are those of the mean ablation in `attnlab.data.heads`.
     """

@@ -127,7 +127,7 @@ def compared(base: dict, found: dict, again: set) -> tuple[list, int]:
 
 
 def _points(score: tuple[float | None, float | None]) -> float:
-    """Of an exercise, which may be one for extra credit."""
+    """Return the points of an exercise, which may be for extra credit."""
     return sum(filter(None, score))
 
 

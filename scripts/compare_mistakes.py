@@ -1,4 +1,4 @@
-"""What every misconception earns and is told, to compare two versions of the course.
+"""Record the points and the feedback of every misconception, to compare two versions of the course.
 
     python scripts/compare_mistakes.py record FILE [EXERCISE ...]     in one version
     python scripts/compare_mistakes.py compare FILE [EXERCISE ...]    in the other; exits with 1 if anything differs
@@ -61,7 +61,7 @@ def _described(prop: dict) -> dict:
 
 
 def differences(before: dict, after: dict) -> list[str]:
-    """What differs between two records of one exercise, a line each."""
+    """List the differences between two records of one exercise, a line each."""
     found = []
     for seed, old in before["seeds"].items():
         new = after["seeds"][seed]

@@ -24,7 +24,7 @@ class Mutant:
 
 @dataclass(frozen=True)
 class Scope:
-    """What a function can name, and what is easily mistaken for what.
+    """The names that a function can use, and which of them are easily confused.
 
     kinds: parameters, by annotation, and names bound together, as in `left, right = ...`; names of one kind are alike
     bound: every name, as often as it is bound
@@ -94,7 +94,7 @@ def _is_super(node) -> bool:
 def _compiles(source: str) -> bool:
     try:
         compile(source, "<mutant>", "exec")
-    except SyntaxError:  # a call in the place of a target
+    except SyntaxError:  # a call instead of a target
         return False
     return True
 

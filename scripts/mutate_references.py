@@ -1,4 +1,4 @@
-"""What the checks make of slips: `python scripts/mutate_references.py [EXERCISE ...]`.
+"""Measure how the checks treat slips: `python scripts/mutate_references.py [EXERCISE ...]`.
 
 Every reference in `solutions/` is changed in one place at a time, see `mutants.py`. Each mutant is examined as a
 student's answer is, on the public inputs and, if it passes, on hidden ones. One that passes both is compared with the
@@ -109,7 +109,7 @@ def examined(answer, public: dict, hidden: dict) -> dict:
 
 
 def classified(report: Report) -> tuple[str, Finding | None]:
-    """What the author of a failing answer is told, and the first finding that tells it."""
+    """Return the kind of feedback that a failing answer gets, and the first finding with it."""
     failing = [finding for finding in report.findings if not finding.passed]
     for verdict, tells in (("named", lambda finding: finding.misconception), ("told", _relation)):
         if found := next(filter(tells, failing), None):
@@ -124,7 +124,7 @@ def _relation(finding: Finding):
 
 
 def _crashed(finding: Finding) -> bool:
-    """Whether an exception came where none should. Where one should, that it came is no merit (`idle`)."""
+    """Whether an exception came where none should. Where one should, it earns nothing by itself (`idle`)."""
     return finding.kind in {"error", "idle"} or re.search(r"\braised (?!nothing)", finding.detail) is not None
 
 
@@ -190,7 +190,7 @@ def compared(answer, inputs: list[tuple]) -> dict:
 
 
 def in_child(work: Callable[[], dict], seconds: int) -> dict | None:
-    """What `work` returns in a fork with limits, or None where it did not come to its end within them."""
+    """Return the result of `work` in a fork with limits, or None if it did not end within them."""
     reads, writes = os.pipe()
     child = os.fork()
     if not child:
@@ -235,7 +235,7 @@ def block(record: dict) -> str:
 
 
 def points(exercises: list[Exercise]) -> str:
-    """What the registered misconceptions of each exercise are worth: how many, how many of them nothing, mean share."""
+    """List how many misconceptions each exercise has, how many of them earn nothing, and their mean share of points."""
     lines, everything = [f"{'':<28}{'mistakes':>9}{'nothing':>9}{'mean':>7}"], []
     for exercise in exercises:
         material = exercise.material(PUBLIC_SEED)

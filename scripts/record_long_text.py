@@ -1,6 +1,6 @@
 """Record how the heads of SmolLM2-135M read a text of 128 tokens, and keep it as attnlab/data/long_text.npz.
 
-The chapter on efficient attention asks what is lost when a token reads only its neighbours, or only a sum. This keeps
+The chapter on efficient attention asks what is lost when a token reads only its neighbors, or only a sum. This keeps
 the weight of all 270 heads by distance, and for five of them the queries, keys and values themselves, from which the
 notebook computes everything else.
 

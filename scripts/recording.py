@@ -1,4 +1,4 @@
-"""What the scripts that record SmolLM2-135M share: arguments, the model file, provenance, another implementation."""
+"""Shared parts of the scripts that record SmolLM2-135M: arguments, model file, provenance, another implementation."""
 
 from __future__ import annotations
 

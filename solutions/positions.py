@@ -58,7 +58,7 @@ class LearnedPositions(nn.Module):
 
 
 def alibi_bias(n_heads: int, n: int) -> np.ndarray:
-    """What is added to the scores of each head, (n_heads, n, n): -slope * distance, minus infinity for later keys.
+    """Return the bias for the scores of each head, (n_heads, n, n): -slope * distance, minus infinity for later keys.
 
     Head h = 1, ..., n_heads has slope 2 ** (-8 h / n_heads). ValueError for n_heads < 1 or a negative n.
     """

@@ -60,7 +60,7 @@ def seven_tokens() -> Recording:
 
 @dataclass(frozen=True, eq=False)
 class Group:
-    """What a causal model says next when several heads are taken out together. p prompts, t tokens; see Ablation.
+    """A causal model's next tokens when several heads are taken out together. p prompts, t tokens; see Ablation.
 
     heads: list of (layer, head)
     probabilities: (p, t) of the same tokens as in Ablation.baseline
@@ -77,7 +77,7 @@ class Group:
 
 @dataclass(frozen=True, eq=False)
 class Ablation:
-    """What a causal model says after each of p prompts, whole and with heads taken out (ablated).
+    """A causal model's next tokens after each of p prompts, whole and with heads taken out (ablated).
 
     A head is taken out by zero ablation: what it hands to W_O is set to zero at every position of the prompt, while
     everything else runs on, the later layers too. All numbers but the last two fields are about the next token.
@@ -118,7 +118,7 @@ class Ablation:
 
 @dataclass(frozen=True, eq=False)
 class Heads:
-    """What the heads of a causal model look at, measured; and what the model says without them.
+    """Measurements of what the heads of a causal model look at, and of what the model says without them.
 
     texts: the texts whose weights are kept: [0] the sentence of `seven_tokens`, [1] that sentence said twice
     tokens: a list of tokens per text, without the space in front
@@ -218,7 +218,7 @@ def _frozen(array: np.ndarray) -> np.ndarray:
 
 @dataclass(frozen=True, eq=False)
 class Choice:
-    """What may come after a prompt: the most likely tokens, most likely first, and their logits.
+    """The most likely tokens after a prompt, most likely first, and their logits.
 
     logsumexp: the logarithm of the sum of all exponentials of the vocabulary, so `exp(logits - logsumexp)` are the
         probabilities; those of the tokens that were not kept are missing from their sum
@@ -232,7 +232,7 @@ class Choice:
 
 @dataclass(frozen=True, eq=False)
 class Break:
-    """What one error in the model does to its logits on the prompts and their right continuations.
+    """The effect of one error in the model on its logits for the prompts and their right continuations.
 
     difference: (prompts, n) largest change of a logit at each position that foretells a written token
     kl: (prompts, n) Kullback-Leibler divergence from the whole model's probabilities there, in nats
@@ -249,7 +249,7 @@ class Break:
 
 @dataclass(frozen=True, eq=False)
 class Generation:
-    """What SmolLM2-135M-Instruct writes through the course's own modules.
+    """Texts that SmolLM2-135M-Instruct writes through the course's own modules.
 
     prompts, prompt_lengths: the prompts, and how many tokens each has
     ids (prompts, n), texts: their greedy continuations
@@ -280,7 +280,7 @@ class Generation:
 
 
 def generation() -> Generation:
-    """What SmolLM2-135M-Instruct writes after four prompts, how fast, and what errors do to it.
+    """Load what SmolLM2-135M-Instruct writes after four prompts, how fast, and what errors do to it.
 
     All arrays are read-only. Logits were computed in float32, but for `compared_logits`.
 
@@ -625,7 +625,7 @@ def score_growth() -> ScoreGrowth:
 
 @dataclass(frozen=True, eq=False)
 class Patching:
-    """What a causal model says when one head gives what it gives for another text. t texts of n tokens.
+    """A causal model's answers when one head's output is that for another text. t texts of n tokens.
 
     question: the texts, with {} for the country
     countries, answers: one per text. The donor of a text is the next one; that of the last is the first.

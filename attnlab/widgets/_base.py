@@ -1,4 +1,4 @@
-"""What every widget of the course shares: where its code comes from and how it prints.
+"""The base of all widgets of the course: where the code of a widget comes from, and how it prints.
 
 A widget is an anywidget class (so an ipywidget). Its computation and drawing are an ES module of the same stem
 beside it. `common.js`, and the shared files that it names, go in front of that module as plain text, so that each

@@ -46,7 +46,7 @@ function sayings(state, query, shares) {
   return softmax(times(W, x.map((number, c) => number + thought[c]), b));
 }
 
-// What is said with the present shares; what was said with the recorded ones; and the words that are worth showing:
+// The next words with the present shares and with the recorded ones, and the words that are worth showing:
 // those that are said when one source token alone is read.
 function wordsOf(state, shares, weights) {
   const { query } = state;
@@ -103,7 +103,7 @@ export default widget("alignment_viewer", "Alignment of a target with a source",
   ["source", "target", "weights", "values", "settings", "query", "words", "decoder", "widths"], (view) => {
   const { root, summary, say, model, animate } = view;
   const id = `alignment-${Math.random().toString(36).slice(2)}`;
-  let parts = null; // the elements, made anew only when tokens or values change
+  let parts = null; // the elements, made again only when tokens or values change
   let pulled = false; // whether a slider is being moved: what follows a pointer does not glide
   let hovered = null; // [row, column] of the cell under the pointer, read out below the map
 
@@ -250,7 +250,7 @@ export default widget("alignment_viewer", "Alignment of a target with a source",
     return node;
   }
 
-  // What moves: the map, the shares, what they take of the values, the context, and the words.
+  // The parts that move: the map, the shares, what they take of the values, the context, and the words.
   let now = null;
   const motion = animate(({ shares, context, words }) => {
     const { values, query } = now;

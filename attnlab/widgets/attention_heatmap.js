@@ -12,7 +12,7 @@ export function compute({ data, dtype, shape, layer = 0, head = 0, query = 0 }) 
 export default widget("attention_heatmap", "Attention weights",
   ["data", "dtype", "shape", "tokens", "key_tokens", "layer", "head", "query"], (view) => {
   const { root, summary, say, model } = view;
-  let parts = null; // the elements, made anew only when a size or a name changes
+  let parts = null; // the elements, made again only when a size or a name changes
   let at = null; // [row, column] of the one cell that Tab reaches
   let hovered = null; // the row under the pointer, shown instead of the selected one
 

@@ -73,7 +73,7 @@ function sumBehind(stage, j, { Q, K, V, query: i, n }) {
   }
 }
 
-// What a stage does, in one sentence; shown until a number is opened.
+// Says in one sentence what a stage does; shown until a number is opened.
 function explanation(stage, { Q, query: i, n }) {
   return {
     scores: `Query ${i + 1} meets each key: multiply bar by bar, and add. Press a number to see its sum.`,
@@ -120,7 +120,7 @@ function scales({ Q, K, V, query }) {
   };
 }
 
-// What is drawn, as numbers alone, so that it can glide from one state to another: for each key the pieces of its bar in
+// The drawing as numbers, so that it can glide from one state to another: for each key the pieces of its bar in
 // the lane, where the lane has its zero, how far weights have come, the stacked values, and the vectors themselves.
 function scene({ Q, K, V, query, stage, n }, scale) {
   const q = Q[query], weights = n.weights[query], row = n[STAGES[Math.min(stage, 3)]][query];
@@ -462,7 +462,7 @@ function makePicture(hand, state, narrow) {
   return { svg, draw, tell };
 }
 
-// What is pressed around the drawing: queries, stages, and steps through them.
+// The controls around the drawing: queries, stages, and steps through them.
 function makeControls(hand, { Q, K, tokens }) {
   const { model } = hand, wide = K[0].length;
   const named = (i) => (Q.length === K.length && Q.length < 5 ? tokens[i] : "");
@@ -497,7 +497,7 @@ function makeControls(hand, { Q, K, tokens }) {
 export default widget("attention_stepper", "Attention for one query, step by step",
   ["Q", "K", "V", "tokens", "query", "stage"], (view) => {
   const { root, summary, say, model, animate, onend } = view;
-  let picture = null, controls = null; // made anew only when a size, a name or the room changes
+  let picture = null, controls = null; // made again only when a size, a name or the room changes
   let hull = [], narrow = false;
   const why = h("p", { class: "st-why aw-numbers" });
 
@@ -511,7 +511,7 @@ export default widget("attention_stepper", "Attention for one query, step by ste
     return state;
   };
 
-  // What the parts share.
+  // State that the parts share.
   const hand = {
     model, paint,
     opened: null, // the number whose sum is shown: {place, j}

@@ -198,7 +198,7 @@ function edgePath(from, to) {
 
 export default widget("block_stepper", "A transformer block, step by step",
   ["kind", ...SIZES, "code", "step"], ({ root, summary, say, model, read }) => {
-  let parts = null; // the elements, made anew when the block or a size changes
+  let parts = null; // the elements, made again when the block or a size changes
   let flow = null;
 
   const go = (step) => change(model, { step: clamp(step, 0, flow.nodes.length - 1) });

@@ -88,7 +88,7 @@ class BlockSwitches(CourseWidget):
         return proposal["value"]
 
     def numbers(self, on=None):
-        """Of a block: its parameters, those a token uses, bytes per token in the cache, and multiply-adds per token.
+        """Return a block's parameters, those a token uses, bytes per token in the cache, and multiply-adds per token.
 
         on: the switches that are on, instead of those of the widget
         """

@@ -36,7 +36,7 @@ function figures(x) {
 export default widget("cache_calculator", "Size of a key/value cache",
   ["presets", "preset", "context", "batch", "bytes_per_element"], ({ root, summary, say, model, read, animate }) => {
   const { presets: _, ...start } = read();
-  let lines = null; // the rows of the models, made anew only when the models change
+  let lines = null; // the rows of the models, made again only when the models change
 
   // A name, a slider whose steps are doublings, and a number field.
   function control(name, label, unit, most) {

@@ -146,7 +146,7 @@ function chantModel({ vocabulary = 26, width = 32, layers = 2, heads = 2, hidden
     }
   }
 
-  // What each layer keeps of a text for its gradient, and what holds a gradient on its way down.
+  // The values that each layer keeps of a text for its gradient, and room for a gradient on its way down.
   const rows = (columns) => table(longest, columns);
   const layer = () => ({ x: rows(width), normed: rows(width), scales: rows(1), q: rows(width), k: rows(wide),
     v: rows(wide), maps: table(heads, longest, longest), heard: rows(width), middle: rows(width), again: rows(width),

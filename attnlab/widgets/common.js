@@ -97,7 +97,7 @@ function change(model, values) {
   model.save_changes();
 }
 
-// What `keys` has for the key that is pressed, without Ctrl, Alt or Meta; the page does nothing else with it then.
+// Returns the entry of `keys` for the pressed key, without Ctrl, Alt or Meta; the page then does nothing else with it.
 function keyOf(event, keys) {
   if (event.altKey || event.ctrlKey || event.metaKey || !(event.key in keys)) return undefined;
   event.preventDefault();
@@ -171,8 +171,8 @@ function frame(el, name, label, model) {
   return { root, summary, say };
 }
 
-// What to guess before a control is moved: one card at a time, with room for a guess and a tick for each card that has
-// one. Guesses stay in the page, and the picture is the judge.
+// Questions to answer before a control is moved: one card at a time, with room for a guess and a tick for each card
+// that has one. Guesses stay in the page, and the picture is the judge.
 function cards(questions) {
   const guesses = questions.map(() => "");
   let at = 0;
@@ -201,8 +201,8 @@ function cards(questions) {
 
 const prefersReducedMotion = () => matchMedia("(prefers-reduced-motion: reduce)").matches;
 
-// What lies between two states of the same form: numbers are mixed, lists and objects entry by entry. Whatever else
-// there is, and what was not there before, is as it will be.
+// Mixes two states of the same form: numbers by t, lists and objects entry by entry. All other values, and those that
+// `from` does not have, are those of `to`.
 function mix(from, to, t) {
   if (typeof to === "number") return Number.isFinite(from) && Number.isFinite(to) ? from + (to - from) * t : to;
   if (Array.isArray(to)) return to.map((x, i) => mix(from?.[i], x, t));

@@ -71,7 +71,7 @@ export default widget("decode_stepper", "Decoding with and without a cache",
   ["n_layers", "n_heads", "n_kv_heads", "d_head", "d_model", "latent", "rope", "bytes_per_element", "prompt",
     "continuation", "scheme", "step"], ({ root, summary, say, model, read, animate, onend }) => {
   const start = { step: model.get("step"), scheme: model.get("scheme") };
-  let parts = null; // the elements, made anew only when tokens change
+  let parts = null; // the elements, made again only when tokens change
   let racing = 0; // the frame asked for while both writers run
 
   const set = (values) => {

@@ -6,7 +6,7 @@ function readNumber(text) {
   return cleaned !== "" && Number.isFinite(value) ? value : null;
 }
 
-// What a number field shows: an exact decimal where there is one, else six figures.
+// The text of a number field: an exact decimal where there is one, else six figures.
 const fieldText = (value) => String(Number(value.toPrecision(6)));
 
 // A labeled number field. `onvalue` hears each valid edit; what is not a number, or not a `whole` one, or lies outside

@@ -9,7 +9,7 @@ const PLOT = { width: 400, height: 148, left: 36, right: 392, top: 8, bottom: 12
 
 const mean = (numbers) => sum(numbers) / numbers.length;
 
-// What is shown at one look: four maps, how much each head looks one letter back and at what came next a round ago,
+// The numbers of one look: four maps, how much each head looks one letter back and at what came next a round ago,
 // the probability of each letter, and the loss.
 export function compute({ data, losses, text, period, shape: [, layers, heads], every, at }) {
   const n = text.length, size = (n * (n + 1)) / 2, start = at * (layers * heads * size + n - 1);

@@ -1,4 +1,4 @@
-"""Two heads that form while a small model is trained: recorded, and trained anew in the page."""
+"""Two heads that form while a small model is trained: recorded, and trained again in the page."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ export function compute({ tokens: { length: n }, width, heads, stage, bug }) {
   return { cells, shape: shapes[stage], shapes, line: lines[stage] };
 }
 
-// What is to be seen, in a sentence.
+// Describes the picture in a sentence.
 function meaning({ tokens, width, heads, stage, bug }, { cells }) {
   const each = width / heads;
   if (stage === 0) return "One row per token. 10 is number 0 of token 1.";

@@ -18,7 +18,7 @@ class HeadSplit(CourseWidget):
 
     - Press the four shapes one after the other: cutting moves nothing in memory, the transpose puts heads in front.
     - Press *without transpose*: the shape is the same, and head 0 holds a whole token and half of the next.
-    - Go on to *merged* then: the numbers come back as they were, so a test of the way there and back finds nothing.
+    - Go on to *merged* then: the numbers come back unchanged, so a test of the way there and back finds nothing.
 
     tokens: 2 to 4 names. width: numbers of a token, at most 8; heads divide it. stage: 0 to 3. bug: whether the
     transpose is left out, so that one reshape makes the shape of the heads.

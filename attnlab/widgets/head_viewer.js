@@ -21,7 +21,7 @@ export function compute({ data, dtype, shape, head = 0, query = -1, threshold = 
   return { weights, sums, lines, row, ranking, habits };
 }
 
-// "11.6" -> "Head 11.6"; a name in words stays as it is.
+// "11.6" -> "Head 11.6"; a name in words stays unchanged.
 const headName = (name) => (/^\d/.test(name) ? `Head ${name}` : name);
 
 function summaryOf({ names, head, named, query, threshold }, { row, habits }) {
@@ -50,7 +50,7 @@ export default widget("head_viewer", "Heads on one sentence",
   ["data", "dtype", "shape", "tokens", "names", "notes", "head", "query", "threshold"], (view) => {
   const { root, summary, say, model } = view;
   const id = `heads-${Math.random().toString(36).slice(2)}`;
-  let parts = null; // the elements, made anew only when the tokens or the heads change
+  let parts = null; // the elements, made again only when the tokens or the heads change
   let hovered = null; // [row, column or null] under the pointer; its row is shown instead of the pinned one
   let focused = null; // the query that has the keyboard's focus, shown likewise
   let stop = 0; // the query that Tab reaches

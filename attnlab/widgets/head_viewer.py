@@ -183,5 +183,5 @@ class HeadViewer(CourseWidget):
 
 
 def spoken_name(name):
-    """ "11.6" -> "Head 11.6"; a name in words stays as it is."""
+    """ "11.6" -> "Head 11.6"; a name in words stays unchanged."""
     return f"Head {name}" if name[:1].isdigit() else name

@@ -15,7 +15,7 @@ function mapOf({ maps, shape: [layers, heads], texts, text }, head) {
   return readMap(maps, start, texts[text].tokens.length);
 }
 
-// What the chosen head reads, (n, n); its scores by pattern; the kind of every head, an index into PATTERNS; which
+// The weights of the chosen head, (n, n); its scores by pattern; the kind of every head, an index into PATTERNS; which
 // heads change the answer's probability; and the next words' probabilities without the chosen head.
 export function compute(state) {
   const { effects, scores, shape: [layers, heads], texts, text, head } = state;
@@ -43,14 +43,14 @@ export default widget("head_wall", "All heads of a model",
 
   const nameOf = (head) => `${Math.floor(head / heads)}.${head % heads}`;
 
-  // What stays: filters, wall, switch.
+  // The parts that stay: filters, wall, switch.
   const filters = ["", ...PATTERNS, "matters"].map((name) => h("button", { type: "button", "data-show": name || "all",
     class: `hw-filter hw-${name || "all"}`, title: HINTS[name] ?? null,
     onclick: () => change(model, { show: model.get("show") === name ? "" : name }) },
     PATTERNS.includes(name) ? h("i") : null, h("span", {}, name || "all"), " ", h("b", { class: "aw-numbers" })));
   const cells = range(layers * heads, (head) =>
     s("g", { transform: `translate(${Math.floor(head / heads) * 10 + 0.5} ${(head % heads) * 10 + 0.5})` }));
-  const ring = h("i", { class: "hw-ring" }); // no part of the drawing, which would be painted anew as it moves
+  const ring = h("i", { class: "hw-ring" }); // no part of the drawing, which would be painted again as it moves
   const pick = (head, hover = null) => {
     hovered = hover;
     if (hover === null) change(model, { head });
@@ -132,7 +132,7 @@ export default widget("head_wall", "All heads of a model",
       h("div", { class: "hw-next" }, h("p", {}, h("span", {}, "next word")), h("ul", {}, ...parts.bars.map(({ row }) => row))));
   });
 
-  // What moves: the map, its lines, the bars, the ring.
+  // The parts that move: the map, its lines, the bars, the ring.
   let query = -1, most = 1;
   const motion = animate(({ weights, bars, at }) => {
     for (const { i, j, node } of parts.lines) {

@@ -124,7 +124,7 @@ function makeNext() {
   return { node, draw };
 }
 
-// What writes on: a button, three numbers that cut the next words, and ways to break the model.
+// Controls that continue the text: a button, three numbers that cut the next words, and ways to break the model.
 function makeWriting({ onwrite, oncut, onbreak }) {
   const cuts = { temperature: 0.8, top_k: 40, top_p: 0.95 };
   const field = (name, label, limits) => h("label", { class: "lm-field" }, label, numberField(label, cuts[name], (number) => {
@@ -150,7 +150,7 @@ export default widget("live_model", "A language model that reads your sentence",
   const site = document.documentElement.dataset.content_root;
   const own = site === undefined && model.get("own"); // the reader's own model, in the kernel
 
-  // What the model in the page has said of the reader's text; null as long as the recording is shown.
+  // The results of the page's model for the reader's text; null as long as the recording is shown.
   let live = null, worker = null, busy = false, shownQuery = null, asked = "", ramp = null;
   const changed = new Map(); // of the live model: head -> OFF or MEAN
 
@@ -215,7 +215,7 @@ export default widget("live_model", "A language model that reads your sentence",
     ask({ read: asked });
   }
 
-  // What the temperature and the cuts make of the next words; a kernel's `generate` has none.
+  // Asks for the next words with the temperature and the cuts, which a kernel's `generate` does not have.
   function draws() {
     if (worker && live?.next && !busy) worker.postMessage({ cuts: writing.cuts });
   }
@@ -288,7 +288,7 @@ export default widget("live_model", "A language model that reads your sentence",
     return { n, weight: (i, j) => all[start + i * n + j] };
   }
 
-  // What can be pressed at the moment.
+  // Enables the controls that can be used now.
   function able(how) {
     go.textContent = worker || own ? "Read" : `Load the model and read (${model.get("size")} MB, once)`;
     go.disabled = busy && !live;

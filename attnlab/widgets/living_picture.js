@@ -136,7 +136,7 @@ export function compute({ stage }) {
 
 const KNOWN = Object.fromEntries(STEMS.map((stem) => [stem, compute({ stage: stem })]));
 
-// What a stage shows, for those who do not see it.
+// Descriptions of the stages, for readers who do not see them.
 const TOLD = {
   dot_products: (n) => `Query sat and key the have the products ${n.products.join(", ")}, so their score is ${
     n.scores[2][0]}. The map fills with nine scores.`,

@@ -111,7 +111,7 @@ def nudged(keys):
 
 
 def last_moment(stage):
-    """What a stage shows at its end: rows of bars at the left, top, bottom and right, and one map or two."""
+    """Return the end of a stage: rows of bars at the left, top, bottom and right, and one map or two."""
     x = THE_CAT_SAT
     raw, later = x @ x.T, np.array([[False, True, True], [False, False, True], [False, False, False]])
     scores, none = raw / 2, np.zeros((3, 4))

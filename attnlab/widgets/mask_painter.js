@@ -48,7 +48,7 @@ function recognize(mask) {
 // A weight with two decimals; 1 and 0 only where it rounds to them or is exactly that.
 const cellText = (weight) => (weight >= 0.995 ? "1" : weight === 0 ? "0" : weight.toFixed(2));
 
-// What a cell shows: nothing where a masked token has no weight.
+// The text in a cell: nothing where a masked token has no weight.
 const shownOf = (weight, may) => (may || weight >= 0.005 ? cellText(weight) : weight === 0 ? "" : ">0");
 
 // A weight in a sentence: small ones keep two figures.
@@ -81,7 +81,7 @@ function verdictOf(names, fill, { cells, largest, query, key }) {
   return `Leaking: with fill ${FILL_NAMES[fill]}, ${names[query]} reads the later ${names[key]}: ${inWords(largest)}.`;
 }
 
-// What a cell says.
+// Says what a cell means.
 function sentence(i, j, { mask, fill }, { weights, empty }, names) {
   const weight = inWords(weights[i][j]);
   if (empty.includes(i)) {
@@ -96,7 +96,7 @@ function sentence(i, j, { mask, fill }, { weights, empty }, names) {
     + (j === i + 1 ? " That is the very token it has to predict." : j > i ? " That token comes later." : "");
 }
 
-// What a changed token moves.
+// Says which outputs a changed token moves.
 function movesText(name, n, moved) {
   if (moved.length === n || moved.length === 0) return `Change ${name}: ${moved.length ? "every" : "no"} output moves.`;
   return `Change ${name}: ${moved.length === 1 ? "the output" : "the outputs"} of ${listed(moved)} ${
@@ -294,7 +294,7 @@ export default widget("mask_painter", "Mask to paint",
   ["tokens", "scores", "mask", "preset", "length", "window", "fill", "changed"], (view) => {
   const { root, summary, say, model, read, animate, edit } = view;
   const { tokens: _tokens, scores: _scores, ...start } = read();
-  let grid = null, gliding = ""; // the grid, made anew only when the tokens change, and where its weights glide
+  let grid = null, gliding = ""; // the grid, made again only when the tokens change, and where its weights glide
 
   const choose = (preset, parameter = {}) => {
     const state = { ...read(), ...parameter };

@@ -1,4 +1,4 @@
-// What goes step by step, and plays.
+// Controls for pictures that go step by step, and play.
 
 // A button that plays: every `pause` milliseconds it goes on by one, until it is at the end; from there it starts over.
 // `at` and `end` give numbers, `go` takes one; while it is not `ready` it does not begin. Returns the button, what stops

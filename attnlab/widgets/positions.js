@@ -34,8 +34,8 @@ function makeOffsetPlot(kind, height, onoffset) {
     onoffset(clamp(Math.round((2 * part - 1) * last), -last, last));
   });
 
-  // What stays for offsets up to `last` and values up to `most`: `marksFor(width)` says how many marks there may be on
-  // a side, at least `least` apart; `zero` is that of 0; `behind` are offsets between which the ground is shaded.
+  // The parts that stay for offsets up to `last` and values up to `most`: `marksFor(width)` says how many marks there
+  // may be on a side, at least `least` apart; `zero` is that of 0; `behind` are offsets between which the ground is shaded.
   function build(offsets, most, marksFor, { least = 1, zero = "0", behind = [] } = {}) {
     last = offsets;
     const width = svg.clientWidth || 320, text = (at, words) => s("text", at, words);

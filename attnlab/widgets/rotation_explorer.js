@@ -150,7 +150,7 @@ export default widget("rotation_explorer", "Rotary positions",
       h("label", { class: "ro-base" }, h("b", {}, "Base"), base.field), base.slider, again),
     plot.svg, summary);
 
-  // What stays while positions and base change: the clocks, the regions, the marks of the curve.
+  // The parts that stay while positions and base change: the clocks, the regions, the marks of the curve.
   const buildClocks = rebuilder((shown) => {
     clocks = shown.map(clockOf);
     dials.replaceChildren(...clocks.map(({ node }) => node));
@@ -211,7 +211,7 @@ export default widget("rotation_explorer", "Rotary positions",
   }
   const motion = animate(paint, 250);
 
-  // What the trained length means for the two positions.
+  // Says what the trained length means for the two positions.
   function reach({ d_head, query, key, trained }, { offset, beyond: past, fresh }) {
     const distance = plain(Math.abs(offset));
     if (past.offset) return `No two tokens were ${distance} apart in training: for ${fresh.filter(Boolean).length} of `

@@ -222,7 +222,7 @@ export default widget("sinusoid_explorer", "Sinusoidal positions",
     if (run) run.textContent = "Play";
   }
 
-  // What moves. Of the frequency its logarithm, so that the hand slows down evenly from pair to pair.
+  // The parts that move. The frequency moves by its logarithm, so that the hand slows down evenly from pair to pair.
   const sceneOf = ({ d_model, position, pair, offset }) =>
     ({ position, pair, offset, power: Math.log(frequenciesOf(d_model)[pair]) });
 

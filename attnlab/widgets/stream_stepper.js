@@ -13,7 +13,7 @@ export function compute({ stream, shape: [, states, width], step, rms, added, wo
   const minus = (a, b) => a.map((x, c) => x - b[c]);
   const [before, middle, after] = [0, 1, 2].map((more) => state(2 * block + more));
   const strips = { before, read: minus(middle, before), thought: minus(after, middle), after };
-  // Of the numbers themselves, before they were rounded and the largest were cut.
+  // Computed from the numbers themselves, before they were rounded and the largest were cut.
   const norms = { before: rms[text][2 * block] * Math.sqrt(width), read: added[text][2 * block],
     thought: added[text][2 * block + 1], after: last * Math.sqrt(width) };
   const depth = block + 1;

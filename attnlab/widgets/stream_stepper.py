@@ -14,7 +14,7 @@ class StreamStepper(CourseWidget):
 
     What you learn by moving what:
 
-    - Step from block to block: the numbers of the stream stay nearly as they were, and its norm grows, since a block
+    - Step from block to block: the numbers of the stream hardly change, and its norm grows, since a block
       only adds to them.
     - Look at the strips of attention and network: what is added is small beside the stream, in most blocks.
     - Look at the words below: read out too early, the stream says anything but the answer, which comes in few blocks.

@@ -370,7 +370,7 @@ class Snapshot:
     def ask(self, message: dict | bytes, seconds: float, last: float, most: int) -> dict:
         """seconds: of processor time; last: the moment at which to give up; most: bytes of the answer
 
-        Raises OutOfTime, Died, or NoAnswer for an answer that is none."""
+        Raises OutOfTime, Died, or NoAnswer for a reply that is not an answer."""
         try:
             return self._channel.ask(message, self._session.cpu_deadline(seconds, last), most)
         except Died as died:

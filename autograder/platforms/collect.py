@@ -81,7 +81,7 @@ def collect(
 ) -> list[Row]:
     """Put submissions where nbgrader looks for them; returns the outcome for each student.
 
-    A submission that is already there with the same content is left as it is. A different one is replaced by the
+    A submission that is already there with the same content is left unchanged. A different one is replaced by the
     newer; the older is kept next to the record of where it came from.
     zone: for times without one; leave: files to skip. Raises CourseError if nothing can be collected at all.
     """

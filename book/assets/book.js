@@ -13,7 +13,7 @@ addEventListener("DOMContentLoaded", () => {
   }
 });
 
-// What scrolls in itself is a stop for the Tab key. The theme sees to it, but not for formulas and for what is unfolded.
+// Boxes that scroll are stops for the Tab key. The theme sees to it, but not for formulas and unfolded boxes.
 addEventListener("load", () => {
   const tables = [...document.querySelectorAll(".bd-article .pst-scrollable-table-container")];
   const observer = new ResizeObserver((entries) => {
@@ -41,7 +41,7 @@ addEventListener("load", () => {
   }, true);
   addEventListener("close", () => setTimeout(() => document.activeElement === document.body && back()), true);
 
-  // Who has chosen a section in a menu that lies over the page wants to see the section.
+  // After a choice in a menu that covers the page, close the menu: the reader wants to see the section.
   addEventListener("click", ({ target }) => {
     const menu = target.closest('a[href^="#"]')?.closest("dialog");
     if (!menu) return;

@@ -25,7 +25,7 @@
   const percent = (x) => `${Math.round(100 * x)}%`;
   const MOST = 0.5, EVEN = 0.25, CLEAR = 0.4; // shares from which, or up to which, a head is said to do something
 
-  // What a head does, as the end of a sentence that begins with its name.
+  // The purpose of a head, as the end of a sentence that begins with its name.
   function habit(rows, words) {
     const { first, before, itself, other } = shares(rows);
     const later = words.map((_, query) => query).slice(2);
@@ -46,7 +46,7 @@
       `${percent(itself)} to the word itself, ${percent(other)} to others.`;
   }
 
-  // What one word reads in this head.
+  // The words that one word reads in this head.
   function reading(rows, words, query) {
     if (query === 0) return `${quoted(words[0])} comes first and can read only itself.`;
     const row = rows[query].slice(0, query + 1);
@@ -129,7 +129,7 @@
       return { fade, path: make("path", svg, { fill: "none", stroke: `url(#hero-fade-${key})`, "stroke-linecap": "round" }) };
     });
 
-    // Where words are: they stand in a row with the lines above them, or one below another with the lines at the side.
+    // The places of words: they form a row with the lines above them, or a column with the lines at the side.
     let places = [], column = false, room = 0;
     function measure() {
       const frame = picture.getBoundingClientRect();

@@ -36,7 +36,7 @@
     Object.is(a, b) ||
     (!(a instanceof DataView) && !(b instanceof DataView) && JSON.stringify(a) === JSON.stringify(b));
 
-  // What anywidget calls the model. All views of one model share it, so they stay in step.
+  // The object that anywidget calls the model. All views of one model share it, so they stay in step.
   function makeModel(all) {
     const listeners = new Map();
     const emit = (name, ...args) => [...(listeners.get(name) ?? [])].forEach((listener) => listener(...args));
@@ -57,7 +57,7 @@
           listeners.set(name, listener ? (listeners.get(name) ?? []).filter((other) => other !== listener) : []);
       },
       kept: () => structuredClone(Object.fromEntries(Object.entries(all).filter(([, one]) => !(one instanceof DataView)))),
-      save_changes() {}, // nobody to send them to
+      save_changes() {}, // there is no kernel to send them to
       send() {},
     };
     return model;

@@ -1,4 +1,4 @@
-// What the reader has done: kept in this browser and nowhere else. One entry of the local storage holds, for each
+// The reader's progress, kept in this browser and nowhere else. One entry of the local storage holds, for each
 // chapter, the names of what is done and how much there is. Where storage is blocked, it lasts as long as the page.
 (() => {
   const KEY = "attention-progress";
@@ -12,7 +12,7 @@
       const all = JSON.parse(memory);
       return all && typeof all === "object" && !Array.isArray(all) ? all : {};
     } catch {
-      return {}; // somebody else's entry, or a broken one
+      return {}; // another site's entry, or a broken one
     }
   }
 

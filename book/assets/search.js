@@ -182,7 +182,7 @@
         waiting = setTimeout(() => ask(field.value.trim(), field), 150);
       });
     }
-    // What has been typed while the index was on its way counts, and stays.
+    // Text that was typed while the index was loading counts, and stays.
     const typedIn = fields.find((field) => field.value.trim());
     if (typedIn) ask(typedIn.value.trim(), typedIn);
     else ask((new URLSearchParams(location.search).get("q") ?? "").trim());

@@ -33,7 +33,7 @@ class AuthorYear(Alpha):
 
 
 class FormulasOfTitles(SphinxPostTransform):
-    """Set what stands between dollar signs in an entry as a formula. BibTeX passes it through as it is."""
+    """Set text between dollar signs in an entry as a formula. BibTeX passes it through unchanged."""
 
     default_priority = 6  # just after the entries are made
     formats = ("html",)

@@ -67,7 +67,7 @@ export class KVCache {
   }
 }
 
-// What each head of the newest tokens gathers from all tokens up to its own, written into `out` (n, n_heads * d_head).
+// Mixes, for each head of each newest token, the values of all tokens up to it, into `out` (n, n_heads * d_head).
 // returns: for each token its weights, (n_heads, tokens that it sees)
 // of: the key/value head that a query head meets. Reading it in place stands for `repeat_kv`
 export function scaled_dot_product_attention(out, q, cache, { n_heads, d_head }, of) {
@@ -95,7 +95,7 @@ export function scaled_dot_product_attention(out, q, cache, { n_heads, d_head },
 const silu = (x) => x / (1 + Math.exp(-x));
 const add = (x, y) => x.forEach((_, i) => { x[i] += y[i]; });
 
-// What a reader may do to a head: its output is zero, or what it is on average whatever the text.
+// Ways to take a head out: its output is set to zero, or to its average over other texts.
 export const ON = 0, OFF = 1, MEAN = 2;
 
 // The four errors of the chapter language_model, each of which keeps every shape. The names are those of the recording.
@@ -135,7 +135,7 @@ export class LanguageModel {
     this.norm = new Float32Array(c.d_model);
     this.means = manifest.layers.map(() => new Float32Array(c.n_heads * c.d_head));
 
-    // What meets a matrix, and what comes out of one, for all tokens of a text.
+    // The inputs and outputs of matrices, for all tokens of a text.
     const [d, kv] = [c.d_model, c.n_kv_heads * c.d_head];
     const sizes = { normed: d, q: d, k: kv, v: kv, heard: d, out: d, gate: c.d_ff, up: c.d_ff };
     this.room = Object.fromEntries(Object.entries(sizes).map(([name, width]) => [name, memory.floats(CONTEXT * width)]));
@@ -241,7 +241,7 @@ export class LanguageModel {
     this.layers.forEach((_, l) => this.block(l));
   }
 
-  // What would be said if the model ended here: for each [layer, position] the scores of all tokens, (many, vocabulary).
+  // The logits if the model ended here: for each [layer, position] the scores of all tokens, (many, vocabulary).
   // After the last layer these are the logits; after an earlier one, what is called the logit lens.
   logits(places = [[this.layers.length, this.ids.length - 1]]) {
     const { config: { d_model, vocab_size, eps }, room: { normed } } = this;

@@ -10,7 +10,7 @@ const PAUSE = 500; // milliseconds before the second try; twice as long before t
 
 const wait = (time) => new Promise((done) => { setTimeout(done, time); });
 
-// What went wrong with one piece, in words for the reader.
+// An error with one piece, in words for the reader.
 export class PieceError extends Error {}
 
 export class Pieces {
@@ -27,7 +27,7 @@ export class Pieces {
     return null;
   }
 
-  // What there is. The newest is asked for; without a network, the one from the last visit. Pieces of older ones go.
+  // The list of pieces: the newest or, without a network, the one from the last visit. Pieces of older lists go.
   async manifest() {
     const address = new URL("manifest.json", this.base).href, store = await this.stored;
     const answer = await fetch(address, { cache: "no-cache" }).catch(() => null);

@@ -57,7 +57,7 @@ async function open() {
   return { model, tokenizer, pieces, manifest, need };
 }
 
-// Asks for everything, first what is needed first, a few side by side. What fails is told by those that wait for it.
+// Fetches all pieces in the order in which they are needed, a few at a time. Errors are reported by those that wait.
 async function everything({ manifest, need }) {
   const wanted = [...manifest.layers.map((_, i) => ["layers", i]), ["ends", 0],
     ...manifest.embeddings.map((_, i) => ["embeddings", i])];
@@ -85,7 +85,7 @@ async function layers({ model, need }, from) {
   }
 }
 
-// What is said next, now and by the whole model, and what would be said if the model ended after each layer.
+// Posts the next tokens, now and of the whole model, and those if the model ended after each layer.
 async function says(all) {
   const { model, tokenizer, manifest, need } = all;
   await Promise.all([need("ends", 0), ...manifest.embeddings.map((_, i) => need("embeddings", i))]);
@@ -115,7 +115,7 @@ const answers = {
     if (ids.length > CONTEXT) throw new RangeError(`A text has at most ${CONTEXT} tokens here; this one has ${ids.length}.`);
     tell({ tokens: ids.map((id) => tokenizer.decode([id])), ids });
     const rows = manifest.embedding.rows_per_piece;
-    // First what the first map needs, and that alone.
+    // First fetch only the pieces that the first map needs.
     await Promise.all([need("layers", 0), ...ids.map((id) => need("embeddings", Math.floor(id / rows)))]);
     everything(all);
     all.whole = null;
@@ -174,7 +174,7 @@ const answers = {
   },
 };
 
-// One thing after the other; but whatever comes ends the writing that is going on.
+// Requests are answered one after the other, but each new request ends a writing that is going on.
 onmessage = ({ data }) => {
   const turn = ++writing, name = Object.keys(answers).find((one) => one in data);
   if (!name) return;
