@@ -1,8 +1,14 @@
-"""Habits of prose that a pattern can see, in every text that a user can see; the style sheet is in CONTRIBUTING.md."""
+"""Habits of prose that a pattern can see; the style sheet is in CONTRIBUTING.md.
+
+They are looked for in every text that a user can see, in comments and docstrings, and in the names of tests.
+"""
 
 from __future__ import annotations
 
+import ast
+import io
 import re
+import tokenize
 from pathlib import Path
 
 import pytest
@@ -51,6 +57,33 @@ HABITS = {
         r"chapter\b"
     ),
 }
+
+# Habits of comments and docstrings. In other texts these words may be right.
+HABITS_OF_REMARKS = {
+    "a beginning without a noun: write what the function returns or does, or name the thing": (
+        r'(?m)^(?:r?"""|// )(?:What|Of|Who)\b(?!.*\?)'
+    ),
+    '"is none": write that there is none, or "is not a"': r"(?<!there )(?<!There )\b(?:is|are|was|were) none\b",
+    "anew: write again": r"\banew\b",
+    '"as it is" for unchanged: write unchanged': (
+        r"\b(?:leaves?|left|stays?|stayed|remains?|kept|keeps?|passed|passes|returns?|returned|comes?|came)"
+        r"(?: \w+){0,2} as (?:it is|it was|they are|they were)(?=[.,:;)]|$| and )"
+    ),
+}
+
+# Habits of the names of tests.
+HABITS_OF_NAMES = {
+    "who, nobody, somebody in a name: name who or what is meant": (
+        r"\btest_(?:\w+_)?(?:who|(?:nobody|somebody|everybody)s?)(?:_|\b)"
+    ),
+    '"is no X" in a name: write is not a X': (
+        r"\btest_\w+(?<!_there)_(?:is|are|was|were)_(?:none\b|none_|no_(?!longer|more|less|fewer|doubt))"
+    ),
+    "stands, lies in a name: write is, are": (
+        r"\btest_\w+_(?:stands?(?!_(?:in|out|still)(?:_|\b))|lies?(?!_between))(?:_|\b)"
+    ),
+    "more than 85 characters in a name: say less": r"\btest_\w{81,}",
+}
 TEXTS = sorted(
     path
     for pattern in (
@@ -65,25 +98,93 @@ TEXTS = sorted(
     for path in ROOT.glob(pattern)
     if path.name != "CONTRIBUTING.md"  # its table of habits has an example of each
 ) + sorted([*ROOT.glob("solutions/*.py"), *ROOT.glob("attnlab/widgets/*.js"), *ROOT.glob("book/**/*.py")])
+# Files whose comments, docstrings and names of tests still have such habits.
+NOT_READ_YET = re.compile(
+    r"attnlab/checking/|tests/(?:attnlab/checking|alternatives|unseen|red_team|autograder/grading)/|"
+    r"tests/autograder/hostile\.py|tests/attnlab/test_data\.py|tests/test_record_|tests/test_(?:"
+    + "|".join(path.stem for path in ROOT.glob("chapters/*.md"))
+    + r")\.py"
+)
+SOURCES = sorted(
+    path
+    for folder in ("attnlab", "autograder", "book", "course", "live", "scripts", "solutions", "tests")
+    for ending in ("py", "js")
+    for path in (ROOT / folder).glob(f"**/*.{ending}")
+    if path != Path(__file__)
+    and not NOT_READ_YET.match(path.relative_to(ROOT).as_posix())
+    and "autograder/demo/samples" not in path.as_posix()  # answers as students write them
+)
+
+
+def remarks(path: Path) -> str:
+    """Return the comments and docstrings of a file, each on its own lines."""
+    text = path.read_text("utf-8")
+    if path.suffix == ".js":
+        found = [
+            (text.count("\n", 0, match.start()), match[0])
+            for match in re.finditer(r"(?m)(?:^|(?<=\s))(?://.*$|/\*(?:[^*]|\*(?!/))*\*/)", text)
+        ]
+    else:
+        documented = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+        docstrings = {
+            node.body[0].lineno
+            for node in ast.walk(ast.parse(text))
+            if isinstance(node, documented) and ast.get_docstring(node, clean=False) is not None
+        }
+        found = [
+            (token.start[0] - 1, token.string)
+            for token in tokenize.generate_tokens(io.StringIO(text).readline)
+            if token.type == tokenize.COMMENT or token.type == tokenize.STRING and token.start[0] in docstrings
+        ]
+    lines = [""] * len(text.split("\n"))
+    for number, remark in found:
+        for offset, line in enumerate(remark.split("\n")):
+            lines[number + offset] += line.strip()
+    return "\n".join(lines)
 
 
 def occurrences(pattern: str, text: str) -> list[tuple[int, str]]:
-    """The lines of a text, with their numbers, at which a habit is found."""
+    """Return the lines of a text, with their numbers, at which a habit is found."""
     found = {text.count("\n", 0, match.start()) + 1 for match in re.finditer(pattern, text)}
     lines = text.split("\n")
     return [(number, lines[number - 1].strip()) for number in sorted(found)]
 
 
-@pytest.mark.parametrize("habit", HABITS)
-def test_no_text_has_this_habit(habit):
+def assert_free_of(habit: str, pattern: str, texts: dict[Path, str]):
     found = [
         f"{path.relative_to(ROOT)}:{number}: {line}"
-        for path in TEXTS
-        for number, line in occurrences(HABITS[habit], path.read_text("utf-8"))
+        for path, text in texts.items()
+        for number, line in occurrences(pattern, text)
     ]
     assert not found, f"{habit}\n" + "\n".join(found)
 
 
+@pytest.fixture(scope="module")
+def all_remarks():
+    return {path: remarks(path) for path in SOURCES}
+
+
+@pytest.mark.parametrize("habit", HABITS)
+def test_no_text_has_this_habit(habit):
+    assert_free_of(habit, HABITS[habit], {path: path.read_text("utf-8") for path in TEXTS})
+
+
+@pytest.mark.parametrize("habit", HABITS | HABITS_OF_REMARKS)
+def test_no_comment_and_no_docstring_has_this_habit(habit, all_remarks):
+    assert_free_of(habit, (HABITS | HABITS_OF_REMARKS)[habit], all_remarks)
+
+
+@pytest.mark.parametrize("habit", HABITS_OF_NAMES)
+def test_no_name_of_a_test_has_this_habit(habit):
+    names = {
+        path: "\n".join(re.findall(r"(?m)^ *(?:async )?def (test_\w+)", path.read_text("utf-8")))
+        for path in SOURCES
+        if path.suffix == ".py" and ROOT / "tests" in path.parents
+    }
+    assert_free_of(habit, HABITS_OF_NAMES[habit], names)
+
+
+ALL_HABITS = HABITS | HABITS_OF_REMARKS | HABITS_OF_NAMES
 EXAMPLES = [
     "One can write it as a sum.",
     "The rows are no tokens.",
@@ -95,6 +196,14 @@ EXAMPLES = [
     "This is for who does not see it.",
     "Its share is next to nothing.",
     "As in the last chapter, we divide.",
+    '"""What is left of a text."""',
+    "A name that is none of the list's.",
+    "The grid is drawn anew.",
+    "The text is left as it was.",
+    "test_who_asks_gets_an_answer",
+    "test_a_list_is_no_row",
+    "test_the_name_stands_above",
+    f"test_{'a_long_name_' * 8}",
 ]
 PLAIN = [
     "The first one can be left out. Each one has a name.",
@@ -105,14 +214,21 @@ PLAIN = [
     "The score lies between 0 and 1; it can stand in for the other.",
     "Who wrote this?",
     "Earlier chapters are cited by name.",
+    '"""Return what is left of a text."""',
+    "# What is a row? There is none.",
+    "The grid is drawn again, as it is read.",
+    "test_readers_without_scripts",
+    "test_a_closed_file_is_no_longer_read_where_there_is_no_kernel",
+    "test_the_score_lies_between_0_and_1",
+    "test_a_short_name",
 ]
 
 
-@pytest.mark.parametrize("habit, example", list(zip(HABITS, EXAMPLES, strict=True)))
+@pytest.mark.parametrize("habit, example", list(zip(ALL_HABITS, EXAMPLES, strict=True)))
 def test_a_pattern_sees_its_habit(habit, example):
-    assert occurrences(HABITS[habit], example)
+    assert occurrences(ALL_HABITS[habit], example)
 
 
 @pytest.mark.parametrize("example", PLAIN)
 def test_plain_words_are_left_alone(example):
-    assert [habit for habit, pattern in HABITS.items() if occurrences(pattern, example)] == []
+    assert [habit for habit, pattern in ALL_HABITS.items() if occurrences(pattern, example)] == []
