@@ -69,15 +69,15 @@ export class KVCache {
 
 // Mixes, for each head of each newest token, the values of all tokens up to it, into `out` (n, n_heads * d_head).
 // returns: for each token its weights, (n_heads, tokens that it sees)
-// of: the key/value head that a query head meets. Reading it in place stands for `repeat_kv`
-export function scaled_dot_product_attention(out, q, cache, { n_heads, d_head }, of) {
+// kvHeadOf: the key/value head that a query head meets. Reading it in place stands for `repeat_kv`
+export function scaled_dot_product_attention(out, q, cache, { n_heads, d_head }, kvHeadOf) {
   const { keys, values, width, length } = cache, own = n_heads * d_head, n = q.length / own;
   out.fill(0);
   return Array.from({ length: n }, (_, t) => {
     const sees = length - n + t + 1; // the causal mask: what is behind the token
     const weights = new Float32Array(n_heads * sees);
     for (let h = 0; h < n_heads; h++) {
-      const row = weights.subarray(h * sees, (h + 1) * sees), mine = t * own + h * d_head, theirs = of(h) * d_head;
+      const row = weights.subarray(h * sees, (h + 1) * sees), mine = t * own + h * d_head, theirs = kvHeadOf(h) * d_head;
       for (let j = 0; j < sees; j++) {
         let score = 0;
         for (let i = 0, at = j * width + theirs; i < d_head; i++) score += q[mine + i] * keys[at + i];
@@ -137,7 +137,7 @@ export class LanguageModel {
 
     // The inputs and outputs of matrices, for all tokens of a text.
     const [d, kv] = [c.d_model, c.n_kv_heads * c.d_head];
-    const sizes = { normed: d, q: d, k: kv, v: kv, heard: d, out: d, gate: c.d_ff, up: c.d_ff };
+    const sizes = { normed: d, q: d, k: kv, v: kv, headOutputs: d, out: d, gate: c.d_ff, up: c.d_ff };
     this.room = Object.fromEntries(Object.entries(sizes).map(([name, width]) => [name, memory.floats(CONTEXT * width)]));
     this.scores = memory.floats(ROOM * c.vocab_size);
 
@@ -183,7 +183,8 @@ export class LanguageModel {
   // GroupedQueryAttention of one layer: what `normed` (n, d_model) becomes, in `out`.
   attention(l, n) {
     const { memory, room, config: c, broken } = this, { W_q, W_k, W_v, W_o } = this.layers[l], cache = this.caches[l];
-    const [q, k, v, heard] = ["q", "k", "v", "heard"].map((name) => room[name].subarray(0, n * room[name].length / CONTEXT));
+    const [q, k, v, headOutputs] = ["q", "k", "v", "headOutputs"]
+      .map((name) => room[name].subarray(0, n * room[name].length / CONTEXT));
     memory.linear(q, W_q, room.normed, n);
     memory.linear(k, W_k, room.normed, n);
     memory.linear(v, W_v, room.normed, n);
@@ -197,17 +198,17 @@ export class LanguageModel {
 
     cache.append(k, v);
     const shared = c.n_heads / c.n_kv_heads;
-    const of = broken === "heads dealt round" ? (h) => h % c.n_kv_heads : (h) => Math.floor(h / shared);
-    this.maps[l].push(...scaled_dot_product_attention(heard, q, cache, c, of));
+    const kvHeadOf = broken === "heads dealt round" ? (h) => h % c.n_kv_heads : (h) => Math.floor(h / shared);
+    this.maps[l].push(...scaled_dot_product_attention(headOutputs, q, cache, c, kvHeadOf));
     this.heads[l].forEach((how, h) => {
       if (how === ON) return;
       const mean = this.means[l].subarray(h * c.d_head, (h + 1) * c.d_head);
       for (let t = 0, at = h * c.d_head; t < n; t++, at += c.d_model) {
-        if (how === MEAN) heard.set(mean, at);
-        else heard.fill(0, at, at + c.d_head);
+        if (how === MEAN) headOutputs.set(mean, at);
+        else headOutputs.fill(0, at, at + c.d_head);
       }
     });
-    memory.linear(room.out, W_o, heard, n);
+    memory.linear(room.out, W_o, headOutputs, n);
   }
 
   // SwiGLU of one layer: what `normed` (n, d_model) becomes, in `out`.
@@ -241,7 +242,7 @@ export class LanguageModel {
     this.layers.forEach((_, l) => this.block(l));
   }
 
-  // The logits if the model ended here: for each [layer, position] the scores of all tokens, (many, vocabulary).
+  // The logits if the model ended here: for each [layer, position] the scores of all tokens, (places, vocabulary).
   // After the last layer these are the logits; after an earlier one, what is called the logit lens.
   logits(places = [[this.layers.length, this.ids.length - 1]]) {
     const { config: { d_model, vocab_size, eps }, room: { normed } } = this;

@@ -51,8 +51,8 @@ export function generator(seed) {
 }
 
 // The most likely tokens, likeliest first: [id, probability].
-export function likeliest(logits, many = 10) {
+export function likeliest(logits, k = 10) {
   const shares = softmax(Float64Array.from(logits));
-  const least = shares.slice().sort()[Math.max(0, shares.length - many)];
-  return [...shares.entries()].filter(([, share]) => share >= least).sort((a, b) => b[1] - a[1]).slice(0, many);
+  const least = shares.slice().sort()[Math.max(0, shares.length - k)];
+  return [...shares.entries()].filter(([, share]) => share >= least).sort((a, b) => b[1] - a[1]).slice(0, k);
 }

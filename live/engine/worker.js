@@ -24,8 +24,8 @@ import { Tokenizer } from "./tokenizer.js";
 const AT_ONCE = 4; // pieces that are fetched side by side
 let opened = null, writing = 0, queue = Promise.resolve();
 
-const tell = (what, moved = []) => postMessage(what, moved);
-const breathe = () => new Promise((done) => { setTimeout(done); });
+const post = (what, moved = []) => postMessage(what, moved);
+const yieldToEvents = () => new Promise((done) => { setTimeout(done); });
 
 // The manifest, the tokenizer and an empty model; then each piece by its kind and number, fetched when first asked for.
 async function open() {
@@ -34,9 +34,9 @@ async function open() {
   const total = all.reduce((sum, { bytes }) => sum + bytes, 0);
   let done = 0;
   const fetched = async (piece) => {
-    const bytes = await pieces.get(piece, (notice) => tell({ notice }));
+    const bytes = await pieces.get(piece, (notice) => post({ notice }));
     done += bytes.length;
-    tell({ done, total });
+    post({ done, total });
     return bytes;
   };
   const kernel = await fetch(new URL("kernel.wasm", import.meta.url))
@@ -58,7 +58,7 @@ async function open() {
 }
 
 // Fetches all pieces in the order in which they are needed, a few at a time. Errors are reported by those that wait.
-async function everything({ manifest, need }) {
+async function prefetchAll({ manifest, need }) {
   const wanted = [...manifest.layers.map((_, i) => ["layers", i]), ["ends", 0],
     ...manifest.embeddings.map((_, i) => ["embeddings", i])];
   const line = async () => {
@@ -81,12 +81,12 @@ async function layers({ model, need }, from) {
     await need("layers", l);
     model.block(l);
     const maps = mapsOf(model, l);
-    tell({ layer: l, maps }, [maps.buffer]);
+    post({ layer: l, maps }, [maps.buffer]);
   }
 }
 
 // Posts the next tokens, now and of the whole model, and those if the model ended after each layer.
-async function says(all) {
+async function predict(all) {
   const { model, tokenizer, manifest, need } = all;
   await Promise.all([need("ends", 0), ...manifest.embeddings.map((_, i) => need("embeddings", i))]);
   const { vocab_size } = model.config, last = model.ids.length - 1, depths = [...model.layers.keys(), model.layers.length];
@@ -96,13 +96,13 @@ async function says(all) {
   if (!model.broken && model.heads.every((row) => row.every((how) => how === ON))) all.whole = now.slice();
   const whole = all.whole ?? now, told = [...new Set([...ten(now), ...ten(whole)])];
   all.next = { logits: now.map(Math.log), told }; // logits, but for a constant
-  tell({
+  post({
     next: told.map((id) => [text(id), now[id], whole[id]]),
     lens: shares.map((row) => [text(argmax(row)), row[argmax(row)]]),
   });
 }
 
-const ready = ({ model, pieces }) => tell({ ready: true, kept: pieces.kept, simd: model.memory.simd });
+const ready = ({ model, pieces }) => post({ ready: true, kept: pieces.kept, simd: model.memory.simd });
 
 const answers = {
   async read({ read: text }) {
@@ -113,16 +113,16 @@ const answers = {
     const all = await opened, { model, tokenizer, manifest, need } = all, ids = tokenizer.encode(text);
     if (ids.length === 0) throw new RangeError("There is nothing to read: type a word.");
     if (ids.length > CONTEXT) throw new RangeError(`A text has at most ${CONTEXT} tokens here; this one has ${ids.length}.`);
-    tell({ tokens: ids.map((id) => tokenizer.decode([id])), ids });
+    post({ tokens: ids.map((id) => tokenizer.decode([id])), ids });
     const rows = manifest.embedding.rows_per_piece;
     // First fetch only the pieces that the first map needs.
     await Promise.all([need("layers", 0), ...ids.map((id) => need("embeddings", Math.floor(id / rows)))]);
-    everything(all);
+    prefetchAll(all);
     all.whole = null;
     model.reset();
     model.embed(ids);
     await layers(all, 0);
-    await says(all);
+    await predict(all);
     ready(all);
   },
 
@@ -132,7 +132,7 @@ const answers = {
     all.model.heads[layer][head] = how;
     all.model.reset(layer);
     await layers(all, layer);
-    await says(all);
+    await predict(all);
     ready(all);
   },
 
@@ -143,7 +143,7 @@ const answers = {
     all.model.reset();
     all.model.embed(ids);
     await layers(all, 0);
-    await says(all);
+    await predict(all);
     ready(all);
   },
 
@@ -151,7 +151,7 @@ const answers = {
     const { next } = await opened;
     if (!next) return;
     const best = argmax(next.logits), drawn = cuts.temperature > 0 && probabilities(next.logits, cuts);
-    tell({ drawn: next.told.map((id) => (drawn ? drawn[id] : Number(id === best))) });
+    post({ drawn: next.told.map((id) => (drawn ? drawn[id] : Number(id === best))) });
   },
 
   async write({ write: n, seed = 0, ...cuts }, turn) {
@@ -159,17 +159,17 @@ const answers = {
     const ids = [];
     for (const id of generate(model, n, (logits) => sample(logits, { random, ...cuts }))) {
       ids.push(id);
-      tell({ text: tokenizer.decode(ids), ids });
-      await breathe(); // a request to stop may have come
+      post({ text: tokenizer.decode(ids), ids });
+      await yieldToEvents(); // a request to stop may have come
       if (turn !== writing) break;
     }
     all.whole = null;
-    tell({ pieces: model.ids.map((id) => tokenizer.decode([id])) });
+    post({ pieces: model.ids.map((id) => tokenizer.decode([id])) });
     for (let l = 0; l < model.layers.length; l++) {
       const maps = mapsOf(model, l);
-      tell({ layer: l, maps }, [maps.buffer]);
+      post({ layer: l, maps }, [maps.buffer]);
     }
-    await says(all);
+    await predict(all);
     ready(all);
   },
 };
@@ -178,5 +178,5 @@ const answers = {
 onmessage = ({ data }) => {
   const turn = ++writing, name = Object.keys(answers).find((one) => one in data);
   if (!name) return;
-  queue = queue.then(() => answers[name](data, turn)).catch((error) => tell({ error: error.message }));
+  queue = queue.then(() => answers[name](data, turn)).catch((error) => post({ error: error.message }));
 };
