@@ -35,4 +35,4 @@ class Collector(ExtractorPlugin):
         except CourseError as error:
             self.log.error(str(error))
             sys.exit(1)
-        sys.exit(collect.said(coursedir.assignment_id, rows))
+        sys.exit(collect.print_outcome(coursedir.assignment_id, rows))
