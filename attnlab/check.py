@@ -22,6 +22,7 @@ from attnlab.checking.formatting import kind_of
 from attnlab.checking.judge import Report, error_words, judge, no_answer, smallest_first
 from attnlab.checking.observe import describe_error, outcome_of, source_file
 from attnlab.checking.report import WIDTH, as_html, as_text
+from attnlab.checking.schema import Material, Outcome
 from attnlab.checking.time_limit import TimeLimit
 
 CHECKS = Path(__file__).parent / "checks"
@@ -58,7 +59,7 @@ def examine(answer, material: dict, show_cases: bool = True) -> Report:
     return no_answer(material, problem) if problem else judge(material, outcomes_of(answer, material), show_cases)
 
 
-def outcomes_of(answer, material: dict) -> list[list[dict]]:
+def outcomes_of(answer, material: Material) -> list[list[Outcome]]:
     """Return the outcome of every case for a live object. Its own prints are hidden: they would appear once per case.
 
     A case that does not end is stopped. The larger cases of the same property are then skipped, and after a second
@@ -219,7 +220,7 @@ def _display(page: str, text: str) -> None:
     display({"text/html": page, "text/plain": text}, raw=True)
 
 
-def signature_problem(answer, material: dict) -> str | None:
+def signature_problem(answer, material: Material) -> str | None:
     """Say what is wrong with the parameters of a live answer, or return None."""
     try:
         parameters = inspect.signature(answer).parameters.values()
@@ -228,7 +229,7 @@ def signature_problem(answer, material: dict) -> str | None:
     return parameter_problem([(p.name, p.kind.name, p.default is not p.empty) for p in parameters], material)
 
 
-def parameter_problem(parameters, material: dict) -> str | None:
+def parameter_problem(parameters, material: Material) -> str | None:
     """Say what is wrong with parameters (name, kind, has a default), or return None. Probes pass arguments by name."""
     wanted = material["parameters"]
     names = {name for name, kind, _ in parameters if not kind.startswith("VAR") and kind != "POSITIONAL_ONLY"}
@@ -265,7 +266,7 @@ def material_of(name: str) -> dict:
     return filled_in(codec.unpack((CHECKS / f"{name}.gz").read_bytes()))
 
 
-def filled_in(made: dict) -> dict:
+def filled_in(made: Material) -> Material:
     """Material as it was before it was stored: where a misconception gives the right result, a file holds None."""
     for m in made["misconceptions"]:
         m["outcomes"] = [

@@ -13,6 +13,7 @@ import functools
 import json
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -59,7 +60,7 @@ def check_file(name: str) -> Path:
     return CHECKS / f"{name}.gz"
 
 
-def read(path: Path) -> dict:
+def read(path: Path) -> dict[str, Any]:
     """The contents of a data file; empty if it is missing or cannot be read."""
     try:
         stored = codec.unpack(path.read_bytes())

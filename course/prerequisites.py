@@ -17,6 +17,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from attnlab.checking import code_slice
+from attnlab.checking.schema import References, ReferenceSources
 from attnlab.mine import PROVIDED
 from course import catalog, chapter
 from course.folder import ROOT
@@ -39,7 +40,7 @@ def sources(stem: str) -> dict[str, str]:
             continue
         wanted[module].add(name)
         for node in ast.walk(ast.parse(_excerpt(module, [name]))):
-            if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("solutions."):
+            if isinstance(node, ast.ImportFrom) and node.module and node.module.startswith("solutions."):
                 waiting += [(node.module.removeprefix("solutions."), alias.name) for alias in node.names]
     return {module: _excerpt(module, sorted(chosen)) for module, chosen in wanted.items()}
 
@@ -66,7 +67,7 @@ def _excerpt(module: str, chosen: list[str]) -> str:
     return code_slice.excerpt(path.read_text("utf-8"), path.name, chosen)
 
 
-def references(stem: str) -> dict[str, str | dict[str, str]] | None:
+def references(stem: str) -> ReferenceSources | None:
     """The setting and sources for a student's process: the value of ATTNLAB_MINE, and the modules that it imports from.
 
     None for the name of anything but a chapter.
@@ -108,11 +109,11 @@ def bytecode(source: str) -> np.ndarray:
                 node.body = node.body[1:] or [ast.Pass()]
     for node in ast.walk(tree):
         if "lineno" in node._attributes:
-            node.lineno, node.col_offset, node.end_lineno, node.end_col_offset = 1, 0, 1, 0
+            vars(node).update(lineno=1, col_offset=0, end_lineno=1, end_col_offset=0)
     return np.frombuffer(marshal.dumps(compile(tree, FILENAME, "exec", dont_inherit=True)), np.uint8)
 
 
-def with_bytecode(references: dict | None) -> dict | None:
+def with_bytecode(references: ReferenceSources | None) -> References | None:
     """References as `references` has them, for the process of a notebook."""
     if references is None:
         return None

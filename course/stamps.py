@@ -8,7 +8,7 @@ checkout; and besides them
   MAKES_MATERIAL   modules that turn every exercise into data
   DECIDES_POINTS   modules that turn an answer's results into points
 
-Modules that only measure or format are in neither list, and are not followed.
+Modules that only measure, format or declare types are in neither list, and are not followed.
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ DECIDES_POINTS = (
     "autograder.grading.questions",
     "autograder.grading.second_run",
 )
-# They measure or format, and decide nothing.
-NOT_FOLLOWED = ("attnlab.checking.meter", "attnlab.checking.formatting")
+# They measure, format or declare types, and decide nothing.
+NOT_FOLLOWED = ("attnlab.checking.meter", "attnlab.checking.formatting", "attnlab.checking.schema")
 EXERCISES = "course.exercises"
 KIT = "course.kit.exercise"
 PROBES = "attnlab.checking.probes"

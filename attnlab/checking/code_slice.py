@@ -1,4 +1,4 @@
-"""What one definition needs: the statements of a notebook or a module without which a function or class would not run.
+"""Find the statements of a notebook or a module without which a function or class would not run.
 
 `attnlab.mine` runs an earlier answer without running the rest of its notebook; the grader lends a chapter only
 the references that it builds on.

@@ -8,8 +8,8 @@ A value is a tree of dicts with string keys, lists, tuples, None, bools, numbers
 tensors. Arrays keep their exact dtype and shape, in the machine's own byte order.
 
 Both directions are safe on hostile data. Nothing that is read is ever executed, and reading takes memory in proportion
-to MAX_BYTES, whatever the bytes claim. Nothing that is written calls a method that a student may have replaced in a
-subclass.
+to MAX_BYTES, no matter what sizes the bytes claim. Nothing that is written calls a method that a student may have
+replaced in a subclass.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ import json
 import re
 import sys
 import zlib
+from typing import Any
 
 import numpy as np
 
@@ -66,7 +67,7 @@ def frame(value, max_bytes: int = MAX_BYTES) -> bytes:
         return b"".join([sum(map(len, body)).to_bytes(8, "little"), *body])
 
 
-def unframe(data: bytes, max_bytes: int = MAX_BYTES):
+def unframe(data: bytes, max_bytes: int = MAX_BYTES) -> Any:
     """The value that `frame` turned into `data`; arrays are fresh and writable. Raises CodecError on anything else."""
     if len(data) > max_bytes + MAX_TREE + 12:
         raise CodecError(f"the frame is larger than {max_bytes + MAX_TREE + 12} bytes")
@@ -110,7 +111,7 @@ def write(stream, value) -> None:
     stream.flush()
 
 
-def read(stream):
+def read(stream) -> Any:
     """The next value that comes through a pipe, or None at its end."""
     head = stream.read(8)
     return unframe(head + stream.read(int.from_bytes(head, "little"))) if len(head) == 8 else None
@@ -122,7 +123,7 @@ def pack(value) -> bytes:
     return gzip.compress(frame(value), mtime=0)
 
 
-def unpack(data: bytes):
+def unpack(data: bytes) -> Any:
     """The value that `pack` turned into `data`. Raises CodecError on anything else."""
     stream = zlib.decompressobj(wbits=31)
     try:
@@ -134,8 +135,8 @@ def unpack(data: bytes):
     return unframe(content)
 
 
-def copied(value):
-    """What `unframe(frame(value))` gives, for less work: no bytes are made. Raises CodecError as `frame` does."""
+def copied(value) -> Any:
+    """Copy a value as `unframe(frame(value))` does, but without making bytes. Raises CodecError as `frame` does."""
     arrays: dict[str, np.ndarray] = {}
     with _only_codec_errors(value):
         tree = json.loads(_as_json(_describe(value, arrays, [MAX_NODES, MAX_BYTES], 0)))

@@ -103,7 +103,7 @@ def _numbers(expected, got, rtol, atol, place):
     if isinstance(got, (str, dict)):
         return Difference("type", f"{place} is {kind_of(got)} where {kind_of(expected)} was expected", expected, got)
     left, right = as_array(expected), as_array(got)
-    if right is None:
+    if left is None or right is None:
         return _not_numbers(expected, got, place)
     if left.shape != right.shape:
         words = f"{place} has shape {right.shape} where {left.shape} was expected"

@@ -1,6 +1,6 @@
-"""What the code of a live answer shows beyond its results: which cell it comes from, what it calls, what it never uses.
+"""Diagnose the code of a live answer: the cell it comes from, the functions it calls, the arguments it never uses.
 
-It reports only what is certain.
+Only facts that are certain are reported.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ def called(answer, seen: set[int] | None = None) -> Iterator:
     for function in functions_of(answer):
         for name in sorted(_globals_of(function)):
             value = function.__globals__.get(name)
-            beside = any(other.__globals__ is function.__globals__ for other in functions_of(value))
-            if beside and id(value) not in seen:
+            same_notebook = any(other.__globals__ is function.__globals__ for other in functions_of(value))
+            if same_notebook and id(value) not in seen:
                 seen.add(id(value))
                 yield from called(value, seen)
                 yield value
@@ -77,7 +77,7 @@ def newest_did_not_run(answer, name: str, shell) -> str | None:
     """
     cells = [cell.splitlines() for cell in shell.history_manager.input_hist_parsed]
     own = _cell_of(answer, name)
-    if shell.user_ns.get(name) is not answer or own not in cells:
+    if shell.user_ns.get(name) is not answer or own is None or own not in cells:
         return None
     ran = max(number for number, cell in enumerate(cells) if cell == own)
     for number in range(len(cells) - 1, ran, -1):
@@ -113,14 +113,14 @@ def _cell_of(answer, name: str) -> list[str] | None:
 
 
 def _definition(text: str, name: str) -> str | None:
-    """What a cell's last top-level definition of that name does, in a form to compare. Raises SyntaxError."""
+    """Dump a cell's last top-level definition of that name, to compare it with others. Raises SyntaxError."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
             compile(text, "<cell>", "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT, dont_inherit=True)
         except ValueError as error:  # a null byte
             raise SyntaxError(str(error)) from None
-    kinds = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
+    kinds = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
     found = [node for node in ast.parse(text).body if isinstance(node, kinds) and node.name == name]
     return ast.dump(found[-1]) if found else None
 

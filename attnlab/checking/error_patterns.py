@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from attnlab.checking import schema
 from attnlab.checking.compare import as_array
 
 
@@ -32,7 +33,7 @@ class Case:
     """One case that failed: its inputs, the expected and the actual result, and how close two numbers must be to
     count as equal. scattered: whether these are some entries of a result, from places that mean nothing."""
 
-    inputs: dict
+    inputs: schema.Case
     expected: object
     got: object
     rtol: float
@@ -71,10 +72,10 @@ def find(cases: list[Case]) -> Relation | None:
 
 
 def _find(cases: list[Case]) -> Relation | None:
-    pairs = [case.pairs() for case in cases]
+    pairs = [case.pairs() or [] for case in cases]
     if found := _members(cases):
         return found
-    if any(not of_case for of_case in pairs):
+    if not all(pairs):
         return None
     known = [(case, a, b) for case, of_case in zip(cases, pairs) for a, b in of_case]
     found = _on_arrays(known)
@@ -96,7 +97,7 @@ def _on_arrays(known) -> Relation | None:
 
 
 def _of_one_result(cases) -> Relation | None:
-    """If several results are wrong, what holds for one of them: the last for which a relation holds, since the
+    """Find a relation that holds for one of several wrong results: the last for which a relation holds, since the
     others, such as an output, are often computed from it."""
     many = [case.expected for case in cases]
     if not all(isinstance(value, tuple) and len(value) == len(many[0]) > 1 for value in many):
@@ -149,7 +150,7 @@ def _array_within(case, value, got) -> bool:
 
 
 def _members(cases):
-    """Of several results, only one was returned, or they are in a different order."""
+    """Only one of several results was returned, or they are in a different order."""
     many = [case.expected for case in cases]
     if not all(isinstance(value, tuple) and len(value) == len(many[0]) for value in many):
         return None
@@ -301,7 +302,7 @@ def _or_nan(value):
 
 
 def _by_argument(known):
-    """What was expected, plus or minus or times or divided by an argument, entry by entry."""
+    """The result is the expected one plus, minus, times or divided by an argument, entry by entry."""
     names = [name for name, value in known[0][0].inputs.items() if np.ndim(_or_nan(value))]
     changes = (
         ("plus", lambda a, b, x: (a + x, b)),
@@ -314,7 +315,9 @@ def _by_argument(known):
 
         def made(case, a, b, name=name, change=change):
             x = _numbers(case.inputs.get(name))
-            fits = x is not None and x.dtype.kind in "iuf" and _real(a, b) and a.size > 1 and x.ndim <= a.ndim
+            if x is None:
+                return False
+            fits = x.dtype.kind in "iuf" and _real(a, b) and a.size > 1 and x.ndim <= a.ndim
             fits = fits and all(n in (1, m) for n, m in zip(x.shape[::-1], a.shape[::-1]))
             return fits and np.unique(x).size > 1 and case.within(*change(a.astype(float), b, x.astype(float)))
 
@@ -606,7 +609,8 @@ def _named_shape(known, shapes: list[tuple]) -> str | None:
     if len({len(shape) for shape in shapes}) != 1 or not shapes[0]:
         return None
     names = [_name_of(known, sizes) or (str(sizes[0]) if set(sizes) == {1} else None) for sizes in zip(*shapes)]
-    return ", ".join(name if name.isdecimal() else f"`{name}`" for name in names) if all(names) else None
+    known_names = [name if name.isdecimal() else f"`{name}`" for name in names if name]
+    return ", ".join(known_names) if len(known_names) == len(names) else None
 
 
 def _name_of(known, sizes) -> str | None:
@@ -618,7 +622,7 @@ def _name_of(known, sizes) -> str | None:
 
 
 def _sums(known):
-    """What was expected sums to one along an axis, or has entries of one sign, and the result does not."""
+    """The expected numbers sum to one along an axis, or have one sign, and those of the result do not."""
     for axis, what in ((-1, "row"), (-2, "column")):
 
         def to_one(case, a, b, axis=axis):
@@ -689,7 +693,7 @@ def _uniform(case, a, b):
 
 
 def _one_way(known):
-    """Of truth values, all that are wrong are wrong in the same way."""
+    """All truth values that are wrong are wrong in the same way."""
     for came in (True, False):
         if _all(
             known,
@@ -758,8 +762,8 @@ _ON_ARRAYS = (
 ENOUGH, TOGETHER = 3, 8
 
 
-def traits_of_failing_inputs(right: list[dict], wrong: list[dict]) -> Relation | None:
-    """What the arguments of all failing cases have in common, and no right case has."""
+def traits_of_failing_inputs(right: list[schema.Case], wrong: list[schema.Case]) -> Relation | None:
+    """Find a trait that the arguments of all failing cases have in common, and those of right cases lack."""
     if min(len(right), len(wrong)) < ENOUGH or len(right) + len(wrong) < TOGETHER:
         return None
     names = set().union(*right, *wrong)
@@ -772,7 +776,7 @@ def traits_of_failing_inputs(right: list[dict], wrong: list[dict]) -> Relation |
             return Relation("inputs", words, words, exact=False)
 
 
-def _traits(inputs: dict, names: set[str]) -> Iterator[str]:
+def _traits(inputs: schema.Case, names: set[str]) -> Iterator[str]:
     """Facts about the form of inputs, in words, the simplest first. `names` are those that inputs may have.
 
     Facts about single numbers, or about two inputs together, are left out: there are so many that a few cases that

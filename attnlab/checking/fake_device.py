@@ -11,6 +11,8 @@ RuntimeError, unless the other has no dimension, is an index, or is copied from 
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch.overrides import TorchFunctionMode
 from torch.utils._pytree import tree_iter, tree_map
@@ -32,7 +34,7 @@ class FakeDeviceTensor(torch.Tensor):
     """A tensor that reports another device; `cpu_tensor` has its numbers."""
 
     __slots__ = ("cpu_tensor",)
-    __torch_function__ = torch._C._disabled_torch_function_impl
+    __torch_function__ = torch._C._disabled_torch_function_impl  # pyright: ignore[reportAssignmentType]  # as PyTorch does
 
     @staticmethod
     def __new__(cls, cpu_tensor):
@@ -60,10 +62,10 @@ class _Dispatch(Mode):
 
 
 class _Data(TorchFunctionMode):
-    """What PyTorch makes from lists before the other mode sees it: `torch.tensor(numbers)`, and lists as indices."""
+    """Handle tensors made from lists, which the other mode sees too late: `torch.tensor(numbers)`, lists as indices."""
 
     def __torch_function__(self, func, types, args=(), kwargs=None):
-        kwargs = dict(kwargs or {})
+        kwargs: dict[str, Any] = dict(kwargs or {})
         device = kwargs.get("device")
         if func in _FROM_DATA and device is not None and torch.device(device) == DEVICE:
             return func(*args, **{**kwargs, "device": "cpu"}).to(DEVICE)
@@ -72,7 +74,7 @@ class _Data(TorchFunctionMode):
         if func is torch.Tensor.tolist and isinstance(args[0], FakeDeviceTensor):
             return args[0].cpu_tensor.tolist()
         if func is torch.Tensor.new_tensor and isinstance(args[0], FakeDeviceTensor) and device is None:
-            return torch.tensor(*args[1:], **{"dtype": args[0].dtype, **kwargs}).to(DEVICE)
+            return torch.tensor(*args[1:], **({"dtype": args[0].dtype} | kwargs)).to(DEVICE)
         return func(*args, **kwargs)
 
 
@@ -93,8 +95,8 @@ class FakeDevice:
 
 
 def to_fake_device(tree):
-    """Every tensor of a tree on the other device, sharing its memory: what is written there is written here.
-    Or a module with its parameters and buffers, which were moved in place."""
+    """Move every tensor of a tree to the other device, sharing its memory, so that writes there show here. Of a module,
+    move the parameters and buffers in place."""
     if isinstance(tree, torch.nn.Module):
         known = {}
         for module in tree.modules():

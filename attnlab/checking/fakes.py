@@ -7,10 +7,14 @@ from __future__ import annotations
 
 import contextlib
 import functools
+from typing import TYPE_CHECKING, Any
 
 import torch
 import torch.nn.functional as F
 from torch import nn
+
+if TYPE_CHECKING:
+    from attnlab.checking.schema import Case
 
 _probes_running = 0
 
@@ -68,6 +72,8 @@ class ScriptedModel(nn.Module):
     It reads the past from all caches it is given, so a stale, shared or missing one changes its output. `fed` counts
     the tokens that it was given, call by call.
     """
+
+    blocks: nn.ModuleList
 
     def __init__(self, vocab_size: int, n_blocks: int):
         _require_permission()
@@ -134,21 +140,24 @@ class TinyModel(nn.Module):
         and blocks.i.attention.W_o, (d_model, d_model)
     """
 
-    def __init__(self, weights: dict):
+    blocks: Any  # a ModuleList; the stubs do not know what its modules hold
+
+    def __init__(self, weights: dict[str, torch.Tensor]):
         _require_permission()
         super().__init__()
         self.embedding = nn.Embedding(*weights["embedding.weight"].shape, dtype=weights["embedding.weight"].dtype)
         self.blocks, width = nn.ModuleList(), self.embedding.embedding_dim
-        for _ in range(len(weights) // 2):
-            block, block.attention = nn.Module(), nn.Module()
+        self.called = [0] * (len(weights) // 2)
+        for at in range(len(weights) // 2):
+            block, attention = nn.Module(), nn.Module()
             for name in ("W_v", "W_o"):
                 layer = nn.Linear(width, width, bias=False, dtype=self.embedding.weight.dtype)
-                block.attention.add_module(name, layer)
+                attention.add_module(name, layer)
+                if name == "W_o":
+                    layer.register_forward_pre_hook(lambda *_, at=at: self._count(at))
+            block.add_module("attention", attention)
             self.blocks.append(block)
         self.load_state_dict(weights)
-        self.called = [0] * len(self.blocks)
-        for at, block in enumerate(self.blocks):
-            block.attention.W_o.register_forward_pre_hook(lambda *_, at=at: self._count(at))
 
     def _count(self, at):
         self.called[at] += 1
@@ -183,7 +192,7 @@ FEATURE_MAPS = {
 }
 
 
-def made_as_described(f, inputs: dict):
+def made_as_described(f, inputs: Case):
     """`f` and its inputs, with the feature map or the model that they describe: a case is plain data, and these are
     not."""
     inputs = dict(inputs)

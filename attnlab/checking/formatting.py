@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import sys
 import textwrap
+from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 
@@ -22,7 +24,7 @@ def as_numpy(tensor) -> np.ndarray:
 
 
 def kind_of(value) -> str:
-    """What a value is, with an article, in a student's words."""
+    """Name the kind of a value in a student's words, with an article."""
     if is_tensor(value):
         return "a PyTorch tensor"
     if isinstance(value, np.ndarray):
@@ -57,10 +59,10 @@ def short(value, width: int = 120) -> str:
     return text if len(text) <= width else text[: width - 4] + " ..."
 
 
-def table(values: dict, width: int = 70) -> list[str]:
-    """Lines `name = value`, with aligned signs, none wider than `width`. Two values
+def table(values: Mapping[str, Any], width: int = 70) -> list[str]:
+    """Write values as lines `name = value`, with aligned signs, each at most `width` columns wide.
 
-    named `expected` and `yours` get as many digits as it takes to distinguish them.
+    Two values named `expected` and `yours` get as many digits as it takes to distinguish them.
     """
     indent = max(map(len, values), default=0)
     room = width - indent - 3
@@ -100,7 +102,7 @@ def _lines(value, width: int, digits: int = 5) -> list[str]:
     return lines if len(lines) <= MOST_LINES else [*lines[: MOST_LINES - 1], "..."]
 
 
-def _step(step: dict) -> str:
+def _step(step: Mapping[str, Any]) -> str:
     """A call of the probe `attnlab.checking.probes.steps` on one line: its method, and the shapes of arrays."""
     arguments = [
         f"{name} of shape {tuple(value.shape)}" if hasattr(value, "shape") else f"{name} = {short(value, 40)}"
@@ -117,7 +119,7 @@ def _array_lines(value, width: int, digits: int) -> list[str]:
     if array.size > MOST_ENTRIES:
         first = ", ".join(short(entry.item()) for entry in array.reshape(-1)[:3])
         return [f"an array of shape {array.shape}, starting {first}, ..."]
-    style = None
+    style: Any = None
     if array.dtype.kind == "f":
         sizes = np.abs(array[np.isfinite(array) & (array != 0)].astype(np.float64))  # 1e6 is not a float16
         if sizes.size and (sizes.min() < 1e-3 or sizes.max() >= 1e6):  # NumPy would use exponents for all of them

@@ -1,15 +1,7 @@
 """From outcomes to a report: which properties hold, and which misconception explains those that do not.
 
-`material` is what an exercise is judged by, as plain data (see `course.kit.exercise`):
-
-  name, signature, parameters, chapter, section, bonus
-  by_hand        library functions that it must be written without (see `attnlab.checking.library_calls`)
-  properties     list of {title, points, probe, hint, rtol, atol, cases, expected, replies}
-                 cases: list of inputs; expected: the reference's outcome for each
-                 replies: how many kilobytes the reference's raw results take, for each question of each case
-  misconceptions list of {text, section, outcomes}; outcomes[p][c]: what this mistake gives on case c of property p
-
-The check in a student's notebook and the hidden test differ only in their material.
+The data have the types of `attnlab.checking.schema`. The check in a student's notebook and the hidden test differ only
+in their material.
 """
 
 from __future__ import annotations
@@ -17,7 +9,9 @@ from __future__ import annotations
 import builtins
 import functools
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from typing import TypeAlias
 
 import numpy as np
 
@@ -26,6 +20,11 @@ from attnlab.checking.compare import Difference, as_array, difference, within_to
 from attnlab.checking.error_patterns import Relation
 from attnlab.checking.formatting import table
 from attnlab.checking.probes import PROBES, Part, Probe
+from attnlab.checking.schema import Case, ErrorInfo, Material, Misconception, Outcome, Property, Result
+
+# By property and case: outcomes of an answer, None where there was no answer; differences from what was expected.
+Outcomes: TypeAlias = Sequence[Sequence[Outcome | None]]
+Differences: TypeAlias = list[list[Difference | None]]
 
 
 @dataclass
@@ -55,7 +54,7 @@ class Finding:
 
 @dataclass
 class Report:
-    """What is known about one student's answer to one exercise. `reason` is set where nothing could be judged.
+    """The findings on one student's answer to one exercise. `reason` is set where nothing could be judged.
 
     through: earlier exercises that are not right, and that the reference replaced when these points were earned
     """
@@ -77,8 +76,8 @@ class Report:
         return self.reason is None and all(finding.passed for finding in self.findings)
 
 
-def judge(material: dict, outcomes: list[list[dict | None]], show_cases: bool = True) -> Report:
-    """The report on a student's outcomes.
+def judge(material: Material, outcomes: Outcomes, show_cases: bool = True) -> Report:
+    """Report on a student's outcomes.
 
     outcomes[p][c] is the outcome of case c of property p, or None if there was no answer.
     show_cases: whether the words may contain inputs and expected values (never for hidden tests).
@@ -102,12 +101,12 @@ def _judged(evidence: Evidence, p: int) -> Finding:
 
 
 class Evidence:
-    """What the outcomes of an answer show, each computed when a rule first needs it.
+    """Facts that the outcomes of an answer show, each computed when a rule first needs it.
 
     differences[p][c]: the first difference from the expected outcome of case c of property p, or None
     """
 
-    def __init__(self, material: dict, outcomes: list[list[dict | None]], show_cases: bool = True):
+    def __init__(self, material: Material, outcomes: Outcomes, show_cases: bool = True):
         self.material, self.outcomes, self.show_cases = material, outcomes, show_cases
         self.properties = material["properties"]
         self.differences = [
@@ -119,19 +118,19 @@ class Evidence:
         return PROBES[self.properties[p]["probe"]]
 
     def failures(self, p: int) -> list[Difference | None]:
-        """The differences of one property. What is right by chance is no better than what is wrong."""
+        """List the differences of one property. A result that is right by chance counts as wrong."""
         row = self.differences[p]
         if any(row) or not any(map(any, self.differences)) or not self.ignores_input:
             return row
         return [Difference("idle", self.ignores_input, None, None)] * len(row)
 
-    def failure(self, p: int) -> tuple[dict, Difference]:
+    def failure(self, p: int) -> tuple[Case, Difference]:
         """The smallest case of a property that fails, and its difference."""
         cases, row = self.properties[p]["cases"], self.failures(p)
         return next((cases[c], row[c]) for c in smallest_first(cases) if row[c])
 
     def part(self, p: int) -> Part:
-        """What is known about the part of the outcome that fails."""
+        """Describe the part of the outcome that fails."""
         case, found = self.failure(p)
         return self.probe(p).part(found.part, case)
 
@@ -241,7 +240,7 @@ def classify_failure(finding: Finding, evidence: Evidence, p: int) -> bool:
 
 
 def say_what_is_without_merit(finding: Finding, evidence: Evidence, p: int) -> bool:
-    """What a property asks for is right where nothing is computed, and counts for nothing."""
+    """A property that holds only because nothing is computed earns nothing, and says so."""
     if not evidence.is_tolerated(p) or evidence.computes_in(p):
         return False
     finding.detail, finding.hint = evidence.probe(p).without_merit, ""
@@ -259,7 +258,7 @@ def name_misconception(finding: Finding, evidence: Evidence, p: int) -> bool:
 
 
 def describe_difference(finding: Finding, evidence: Evidence, p: int) -> bool:
-    """Any other failure is described in words."""
+    """Describe any other failure in words."""
     case, found = evidence.failure(p)
     describe = _words if evidence.show_cases else _discreet
     finding.detail = describe(evidence.probe(p), case, found)
@@ -267,7 +266,7 @@ def describe_difference(finding: Finding, evidence: Evidence, p: int) -> bool:
 
 
 def state_pattern(finding: Finding, evidence: Evidence, p: int) -> bool:
-    """How the results are related to what was expected is stated as a fact."""
+    """State as a fact how the results are related to the expected ones."""
     found = evidence.patterns[p] if finding.kind != "idle" else None
     if found:
         finding.relation = found.name
@@ -314,7 +313,7 @@ def drop_hints_beside_the_point(report: Report, evidence: Evidence) -> None:
 
 
 def charge_each_mistake_once(report: Report, evidence: Evidence) -> None:
-    """Of the properties that fail because of the same mistake, the one with the most points is lost, and the others
+    """Among properties that fail because of the same mistake, only the one with the most points is lost. The others
     keep their points, if anything is computed at all."""
     causes: dict[str, list[Finding]] = {}
     for p, finding in enumerate(report.findings):
@@ -345,12 +344,12 @@ RULES_FOR_ALL = (drop_hints_beside_the_point, charge_each_mistake_once, cap_at_h
 _EVIDENT = {"error": "exception", "none": "no return", "type": "type", "dtype": "dtype", "refused": "no result"}
 
 
-def _part(prop: dict, case: dict, found: Difference) -> Part:
+def _part(prop: Property, case: Case, found: Difference) -> Part:
     return PROBES[prop["probe"]].part(found.part, case)
 
 
 def _observed(part: Part, found: Difference) -> str | None:
-    """What a probe has observed besides numbers, if that shows what is wrong."""
+    """Name the observation of a probe, other than numbers, that shows the mistake, if there is one."""
     if part.error and isinstance(found.expected, str) and found.expected != "nothing":
         return "refusal"
     if part.error and isinstance(found.got, str):
@@ -358,20 +357,20 @@ def _observed(part: Part, found: Difference) -> str | None:
     return found.part if part.words and not part.vague else None
 
 
-def no_answer(material: dict, reason: str) -> Report:
+def no_answer(material: Material, reason: str) -> Report:
     """The report on an answer that could not be judged at all: nothing earned, and why."""
     return replace(_empty(material), findings=[_finding(p) for p in material["properties"]], reason=reason)
 
 
-def _empty(material: dict) -> Report:
+def _empty(material: Material) -> Report:
     return Report(material["name"], float(sum(p["points"] for p in material["properties"])), material["bonus"])
 
 
-def _finding(prop: dict) -> Finding:
+def _finding(prop: Property) -> Finding:
     return Finding(prop["title"], False, 0.0, float(prop["points"]), prop["hint"])
 
 
-def _not_done(outcomes) -> bool:
+def _not_done(outcomes: Outcomes) -> bool:
     """Whether every case met the stub's `raise NotImplementedError`: its own, not that of an exercise it calls."""
     came = [outcome for row in outcomes for outcome in row if outcome is not None]
     return bool(came) and all(
@@ -380,7 +379,7 @@ def _not_done(outcomes) -> bool:
     )
 
 
-def _differs(prop: dict, case: dict, expected: dict, got: dict | None) -> Difference | None:
+def _differs(prop: Property, case: Case, expected: Result, got: Outcome | None) -> Difference | None:
     if got is None:
         return Difference("no answer", "there was no answer", expected, None)
     if "error" in got:
@@ -397,15 +396,15 @@ def _in_words_of_the_probe(part: Part, found: Difference) -> Difference:
     return replace(found, kind=kind, say=(lambda: part.phrase(found)) if part.words else found.say)
 
 
-def _is_refusal(expected: dict) -> bool:
+def _is_refusal(expected: Result) -> bool:
     return expected["value"].get("raises", "nothing") != "nothing"
 
 
-def _computes_anything(prop: dict, row) -> bool:
+def _computes_anything(prop: Property, row: Sequence[Outcome | None]) -> bool:
     return any(_depends_on_input(prop, case, got) for case, got in zip(prop["cases"], row))
 
 
-def _depends_on_input(prop: dict, case: dict, got: dict | None) -> bool:
+def _depends_on_input(prop: Property, case: Case, got: Outcome | None) -> bool:
     """Whether a result was computed from the input: neither the same number everywhere nor an argument that is
     returned."""
     value = got.get("value") if got else None
@@ -440,7 +439,7 @@ def _arrays(value) -> list[np.ndarray]:
     return [] if array is None or not array.size else [array]
 
 
-def _relations(properties, outcomes, differences) -> list[Relation | None]:
+def _relations(properties: list[Property], outcomes: Outcomes, differences: Differences) -> list[Relation | None]:
     """How results are related to what was expected: for each failed property, what holds on all its cases, or on
     all failed cases of the whole answer."""
     failed: list[list] = []
@@ -480,7 +479,7 @@ def _prefer_exact(*relations: Relation | None) -> Relation | None:
     return next((each for each in found if each.exact), found[0] if found else None)
 
 
-def _numbers_of(parts: dict[str, Part], expected: dict, got: dict | None) -> tuple | None:
+def _numbers_of(parts: dict[str, Part], expected: Result, got: Outcome | None) -> tuple | None:
     """The expected and the actual numbers, without observations about them; None if there were no numbers."""
     if got is None or "value" not in got or not isinstance(got["value"], dict):
         return None
@@ -505,7 +504,7 @@ class _Suspect:
     rank: the smaller it is, the more of the answer it explains
     """
 
-    misconception: dict
+    misconception: Misconception
     explains: set[int]
     telling: set[int]
     alike: bool
@@ -513,7 +512,7 @@ class _Suspect:
     rank: tuple
 
 
-def _suspects(material, outcomes, differences, basic: int) -> list[_Suspect]:
+def _suspects(material: Material, outcomes: Outcomes, differences: Differences, basic: int) -> list[_Suspect]:
     """Misconceptions that this answer does not contradict, best explanation first.
 
     A mistake is ruled out as soon as the answer is right on a case where that mistake is wrong.
@@ -555,7 +554,7 @@ def _suspects(material, outcomes, differences, basic: int) -> list[_Suspect]:
     return sorted(found, key=lambda suspect: suspect.rank)  # ties: the one declared first
 
 
-def _wrong_where(material: dict, m: dict) -> list[list[bool]]:
+def _wrong_where(material: Material, m: Misconception) -> list[list[bool]]:
     """Where a misconception gives a wrong result; computed once, and stored with its outcomes."""
     if "wrong" not in m:
         m["wrong"] = [
@@ -568,10 +567,10 @@ def _wrong_where(material: dict, m: dict) -> list[list[bool]]:
     return m["wrong"]
 
 
-def _explanation(suspects: list[_Suspect], p: int, differences, basic: int) -> dict | None:
+def _explanation(suspects: list[_Suspect], p: int, differences: Differences, basic: int) -> Misconception | None:
     """The misconception behind a failed property, or None where naming one would be a guess.
 
-    A mistake that gives the student's answer on every case of the exercise is named whatever the evidence. One that
+    A mistake that gives the student's answer on every case of the exercise is named without further evidence. One that
     does so only on this property is named only if chance is unlikely, no other fits as well, it fits more than one case
     where there are others, and the basic property does not fail without an explanation.
     """
@@ -586,7 +585,7 @@ def _explanation(suspects: list[_Suspect], p: int, differences, basic: int) -> d
     return best.misconception if p in best.telling and best.enough and explained and not rivals else None
 
 
-def _is_distinctive(prop: dict, case: dict, expected: dict, wrong: dict) -> bool:
+def _is_distinctive(prop: Property, case: Case, expected: Result, wrong: Outcome) -> bool:
     """Whether a wrong outcome is so particular that another mistake is unlikely to give it.
 
     Fractions are particular, and so is nan among right numbers. Only nan, an exception, a yes or no, a zero and a
@@ -599,7 +598,7 @@ def _is_distinctive(prop: dict, case: dict, expected: dict, wrong: dict) -> bool
     )
 
 
-def _symptoms(prop: dict, case: dict, value):
+def _symptoms(prop: Property, case: Case, value):
     """The parts of an outcome that distinguish one mistake from another."""
     probe = PROBES[prop["probe"]]
     if not isinstance(value, dict):
@@ -634,7 +633,7 @@ def _particular(expected, wrong) -> bool:
     return bool(np.any(entries != np.round(entries))) or entries.size >= 3
 
 
-def _outcomes_within_tolerance(prop: dict, case: dict, a: dict, b: dict | None) -> bool:
+def _outcomes_within_tolerance(prop: Property, case: Case, a: Outcome, b: Outcome | None) -> bool:
     """Whether two outcomes are the same mistake. It is no looser than the property itself: an answer that is off by
     rounding must not pass for one that is off by an epsilon."""
     if b is None or a.keys() != b.keys():
@@ -648,7 +647,7 @@ def _outcomes_within_tolerance(prop: dict, case: dict, a: dict, b: dict | None) 
     return within_tolerance(a, b, prop["rtol"], prop["atol"])
 
 
-def smallest_first(cases: list[dict]) -> list[int]:
+def smallest_first(cases: list[Case]) -> list[int]:
     """The places of cases, those with the fewest numbers first."""
     return sorted(range(len(cases)), key=lambda c: _size(cases[c]))
 
@@ -683,7 +682,7 @@ _ADVICE = {
 }
 
 
-def error_words(error: dict) -> str:
+def error_words(error: ErrorInfo) -> str:
     code = error["code"] or ""
     where = f" in line {error['line']}" if error["line"] else ""
     shown = f": `{code}`" if code else ""
@@ -703,8 +702,8 @@ def error_words(error: dict) -> str:
     return f"{said}. {advice}" if advice else said
 
 
-def _words(probe: Probe, case: dict, found: Difference) -> str:
-    """What went wrong on the smallest failing input, with that input, the expected result and the student's."""
+def _words(probe: Probe, case: Case, found: Difference) -> str:
+    """Describe the failure on the smallest failing input, with that input, the expected result and the student's."""
     shown, words = {}, _sentence(found.words)
     if found.kind in {"value", "nan"} and (huge := _overflowing(case)):
         words += f" `{huge}` contains numbers whose squares are too large for a float: they overflow to infinity."
@@ -717,8 +716,8 @@ def _words(probe: Probe, case: dict, found: Difference) -> str:
     return "\n".join([words, *table(shown)])
 
 
-def _overflowing(case: dict) -> str | None:
-    """The name of an input with a number whose square is no longer a float."""
+def _overflowing(case: Case) -> str | None:
+    """The name of an input with a number whose square overflows a float."""
     for name, value in case.items():
         for array in _arrays(value):
             if array.dtype == np.float64 and np.any(np.isfinite(array) & (abs(array) > 1.4e154)):
@@ -730,8 +729,8 @@ def _sentence(words: str) -> str:
     return words[0].upper() + words[1:] + ("" if words.endswith(("?", ".")) else ".")
 
 
-def _discreet(probe: Probe, case: dict, found: Difference) -> str:
-    """The same without inputs, expected values, or anything that a student's process could carry them in."""
+def _discreet(probe: Probe, case: Case, found: Difference) -> str:
+    """Describe a failure without inputs, expected values, or anything that a student's process could carry them in."""
     if words := probe.part(found.part, case).discreet_phrase(found):
         return words + "."
     if found.kind == "error":

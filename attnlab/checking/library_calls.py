@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 from attnlab.checking import code_slice
 from attnlab.checking.judge import Report
 from attnlab.checking.observe import source_file
+from attnlab.checking.schema import Material
 
 # These can hide a call.
 HIDING = frozenset({"eval", "exec", "compile", "__import__"})
@@ -54,8 +55,8 @@ def uses(
     around: Iterable[str] = (),
     others: Iterable[str] = (),
 ) -> list[Use]:
-    """What the answer of that name uses of a library, directly or through helpers; and what its cell hides, or takes
-    from the check.
+    """List the library functions that the answer of that name uses, directly or through helpers, and the calls in its
+    cell that can hide others or use a part of the check.
 
     source: the cell of the answer; around: other cells, which may define helpers. What is not Python has no uses.
     whole, much: names that do the whole of its work, or much of it
@@ -76,8 +77,8 @@ def uses(
     return sorted(listed.values(), key=lambda use: (use.line, use.word))
 
 
-def uses_of(answer, material: dict) -> list[Use]:
-    """What a live answer uses, as its cell or its file has it; nothing if its source is not available."""
+def uses_of(answer, material: Material) -> list[Use]:
+    """List what a live answer uses, by the source of its cell or file; empty if the source is not available."""
     source = "".join(linecache.getlines(source_file(answer) or ""))
     return uses(material["name"], source, material["by_hand"])
 
@@ -102,7 +103,7 @@ def words_used(tree: ast.AST, words: frozenset[str]) -> dict[str, int]:
     Of the words, `@` is the operator.
     """
     found: dict[str, int] = {}
-    for node in ast.walk(tree):
+    for node in _with_line(tree):
         names: list[str] = []
         match node:
             case ast.Attribute(value=ast.Name(owner)) if owner in _OWN:
@@ -120,15 +121,20 @@ def words_used(tree: ast.AST, words: frozenset[str]) -> dict[str, int]:
     return found
 
 
+def _with_line(tree: ast.AST) -> Iterator[ast.expr | ast.stmt]:
+    """Walk the statements and expressions of a tree."""
+    return (node for node in ast.walk(tree) if isinstance(node, (ast.expr, ast.stmt)))
+
+
 def _hiding(tree: ast.AST) -> dict[str, int]:
-    calls = (node for node in ast.walk(tree) if isinstance(node, ast.Call) and isinstance(node.func, ast.Name))
-    return {node.func.id: node.lineno for node in calls if node.func.id in HIDING}
+    calls = (node.func for node in ast.walk(tree) if isinstance(node, ast.Call) and isinstance(node.func, ast.Name))
+    return {name.id: name.lineno for name in calls if name.id in HIDING}
 
 
 def _of_the_check(tree: ast.AST) -> dict[str, int]:
     """Modules of `attnlab` that belong to the check, with the first line that names each."""
     found: dict[str, int] = {}
-    for node in ast.walk(tree):
+    for node in _with_line(tree):
         for name in _dotted(node):
             package, *parts = name.split(".")
             if package == "attnlab" and parts[:1] == [OF_THE_CHECK]:

@@ -98,7 +98,8 @@ class Meter(Mode):
         self._sums = (self._sums[0] + size // value.element_size(), self._sums[1] + size)
         if self._sums[0] > self.numbers or self._sums[1] > self.bytes:  # possibly the most so far: count everything
             self._held = {key: kept for key, kept in self._held.items() if not kept[0].expired()}
-            self._sums = tuple(sum(kept[i] for kept in self._held.values()) for i in (1, 2))
+            kept = self._held.values()
+            self._sums = sum(count for _, count, _ in kept), sum(size for _, _, size in kept)
             self.numbers, self.bytes = max(self.numbers, self._sums[0]), max(self.bytes, self._sums[1])
 
 

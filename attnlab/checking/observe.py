@@ -1,12 +1,7 @@
 """Run one probe on a student's object and return what happened as plain data.
 
 `outcome_of` makes all calls and gives the verdict; `observe` makes one call, which runs in the student's process.
-
-An outcome is one of
-  {"value": {...}}                                   what the probe saw
-  {"error": {"type", "message", "line", "code"}}     an exception in the student's code, and where
-  {"refused": "..."}                                 a result that is not plain data (an open file, a million lists), or
-                                                     a class that lacks what the exercise names
+The forms of an outcome are in `attnlab.checking.schema`.
 """
 
 from __future__ import annotations
@@ -16,6 +11,7 @@ import copy
 import inspect
 import traceback
 import warnings
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -23,22 +19,25 @@ from attnlab.checking import codec
 from attnlab.checking.probes import PROBES
 from attnlab.checking.probes.class_as_function import ClassAsFunction, ProbeError
 
+if TYPE_CHECKING:
+    from attnlab.checking.schema import Case, ErrorInfo, Outcome, Refused
 
-def outcome_of(target, probe: str, case: dict) -> dict:
-    """What a live object does on one case, called in this process."""
+
+def outcome_of(target, probe: str, case: Case) -> Outcome:
+    """Call a live object in this process, and return the outcome of one case."""
     return PROBES[probe].verdict(case, raw_outcomes_of(target, probe, case))
 
 
-def raw_outcomes_of(target, probe: str, case: dict) -> list[dict]:
-    """The outcomes of the calls of one case."""
+def raw_outcomes_of(target, probe: str, case: Case) -> list[Outcome]:
+    """Make the calls of one case, and return the outcome of each."""
     return [observe(target, probe, copy.deepcopy(inputs)) for inputs in PROBES[probe].calls(case)]
 
 
-def observe(target, probe: str, inputs: dict, form=codec.copied):
-    """The outcome of one call of the probe of that name on `target`. `inputs` should be fresh, since it may
-    alter them.
+def observe(target, probe: str, inputs: Case, form=codec.copied):
+    """Call the probe of that name once on `target`, and return the outcome. `inputs` should be fresh, since the call
+    may alter them.
 
-    form: how the outcome is given back: as values independent of the student's objects, or as the bytes of
+    form: how the outcome is returned: as values independent of the student's objects, or as the bytes of
     `codec.frame`. Warnings cost nothing and are not shown: an overflow is judged by its result.
     """
     asked = ClassAsFunction(target) if "init" in inputs else target
@@ -67,11 +66,11 @@ def observe(target, probe: str, inputs: dict, form=codec.copied):
         return form(_refused(error))
 
 
-def _refused(error: codec.CodecError) -> dict:
+def _refused(error: codec.CodecError) -> Refused:
     return {"refused": f"{error}; return numbers, lists or arrays"}
 
 
-def describe_error(error: BaseException, own_file: str | None) -> dict:
+def describe_error(error: BaseException, own_file: str | None) -> ErrorInfo:
     """Type and message of an exception, and the last line of the student's own file that it went through."""
     try:
         message = str.__str__(str(error))[:500]

@@ -93,7 +93,7 @@ def _signals(tick):
 
 @contextlib.contextmanager
 def _watched(is_up):
-    """The same from another thread, which ends Python code but not a call that waits."""
+    """Tick in another thread, which ends Python code but not a call that waits."""
     caller, ended, lock = ctypes.c_ulong(threading.get_ident()), threading.Event(), threading.Lock()
 
     def watch():

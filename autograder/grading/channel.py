@@ -10,12 +10,15 @@ from __future__ import annotations
 import os
 import select
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import Any, TypeAlias
 
 from attnlab.checking import codec
+from attnlab.checking.schema import Outcome
 from autograder.grading import reasons
 from autograder.sandbox.limits import WALL
 
+Message: TypeAlias = Mapping[str, Any]
 ANY_REPLY = 1 << 20  # bytes allowed for every reply
 
 
@@ -73,14 +76,14 @@ class Channel:
         os.set_blocking(reads, False)
         os.set_blocking(writes, False)
 
-    def ask(self, message: dict | bytes, deadline: float | CpuDeadline, most: int = ANY_REPLY) -> dict:
+    def ask(self, message: Message | bytes, deadline: float | CpuDeadline, most: int = ANY_REPLY) -> dict[str, Any]:
         """message: a value, or the frame of one; most: bytes of the answer
 
         Raises OutOfTime, Died, or NoAnswer if the reply is not a valid answer."""
         self.send(message, deadline)
         return self.receive(deadline, most)
 
-    def send(self, message: dict | bytes, deadline: float | CpuDeadline) -> None:
+    def send(self, message: Message | bytes, deadline: float | CpuDeadline) -> None:
         frame, sent = message if isinstance(message, bytes) else codec.frame(message), 0
         while sent < len(frame):
             self._wait(self._writes, select.POLLOUT, deadline)
@@ -91,7 +94,7 @@ class Channel:
             except (BrokenPipeError, ConnectionResetError):
                 raise Died(reasons.CLOSED) from None
 
-    def receive(self, deadline: float | CpuDeadline, most: int = ANY_REPLY) -> dict:
+    def receive(self, deadline: float | CpuDeadline, most: int = ANY_REPLY) -> dict[str, Any]:
         head = self._exactly(8, deadline)
         length = int.from_bytes(head, "little")
         if length > min(most, codec.MAX_FRAME):
@@ -129,8 +132,8 @@ class Channel:
         raise OutOfTime(reasons.LATE)
 
 
-def checked_outcome(reply: dict) -> dict:
-    """An outcome of the form that `attnlab.checking.observe` describes. Raises NoAnswer."""
+def checked_outcome(reply: dict[str, Any]) -> Outcome:
+    """Check that a reply is an outcome (see `attnlab.checking.schema`), and shorten its words. Raises NoAnswer."""
     if set(reply) == {"error"}:
         error = reply["error"]
         fits = (

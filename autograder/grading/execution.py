@@ -24,9 +24,20 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from attnlab.checking import codec
 from attnlab.checking.judge import Report, no_answer
+from attnlab.checking.schema import (
+    Job,
+    LendOrder,
+    LoadQuestion,
+    Material,
+    Question,
+    ReferenceSources,
+    RunOrder,
+    SnapshotOrder,
+)
 from autograder.grading import reasons, sanitize
 from autograder.grading.channel import Channel, CpuDeadline, Died, NoAnswer, OutOfTime
 from autograder.grading.questions import Answer, ProcessLost, material_of
@@ -98,9 +109,9 @@ class _SessionLost(Exception):
 def evaluate(
     cells: Sequence[Cell],
     exercises: dict[str, Exercise],
-    material: Callable[[str], dict] | None = None,
+    material: Callable[[str], Material] | None = None,
     *,
-    references: dict | None = None,
+    references: ReferenceSources | None = None,
     files: dict[str, Path] | None = None,
     times: Times = Times(),
     limits: Limits = Limits(),
@@ -282,7 +293,7 @@ class Session:
             process = self._jail.process
             self._channel = Channel(process.stdout.fileno(), process.stdin.fileno())
             lent = prerequisites.with_bytecode(evaluation.references)
-            job = {"answers": names, "channels": list(self._jail.passed), "references": lent}
+            job: Job = {"answers": names, "channels": list(self._jail.passed), "references": lent}
             try:
                 self._channel.receive(begin + START_SECONDS)
                 self._channel.send(job, time.monotonic() + START_SECONDS)
@@ -315,12 +326,9 @@ class Session:
         Raises _SessionLost if the process ends, or does not stop when it is interrupted.
         """
         try:
-            request = {"cell": cell.source, "seconds": seconds, "wall": WALL, "text": MAX_TEXT, "data": MAX_DATA}
-            request["outputs"] = MAX_OUTPUTS
-            if cell.lends:
-                request = {"lend": cell.lends, "code": prerequisites.bytecode(cell.source)}
+            order = _order(cell, seconds)
             cpu_deadline = self.cpu_deadline(seconds + GRACE, self._evaluation.deadline + GRACE)
-            reply = self._channel.ask(request, cpu_deadline, codec.MAX_TREE + 12)
+            reply = self._channel.ask(order, cpu_deadline, codec.MAX_TREE + 12)
         except OutOfTime:
             raise _SessionLost(reasons.slow_cell(seconds), cell.place) from None
         except Died:
@@ -344,7 +352,8 @@ class Session:
     def take_snapshot(self, name: str, last: bool) -> bool:
         """Keep the present state for the answer of that name. last: no cell will run after this"""
         try:
-            reply = self._channel.ask({"snapshot": name, "last": last}, time.monotonic() + GRACE)
+            order: SnapshotOrder = {"snapshot": name, "last": last}
+            reply = self._channel.ask(order, time.monotonic() + GRACE)
         except NoAnswer:
             raise _SessionLost(reasons.NOT_ASKED) from None
         return reply.get("taken") is True
@@ -358,6 +367,20 @@ class Session:
         return reasons.exit_code(code)
 
 
+def _order(cell: Cell, seconds: float) -> RunOrder | LendOrder:
+    """Make the order to run a cell, or to define what it lends."""
+    if cell.lends:
+        return {"lend": cell.lends, "code": prerequisites.bytecode(cell.source)}
+    return {
+        "cell": cell.source,
+        "seconds": seconds,
+        "wall": WALL,
+        "text": MAX_TEXT,
+        "data": MAX_DATA,
+        "outputs": MAX_OUTPUTS,
+    }
+
+
 class Snapshot:
     """The state of a notebook at a check, in a process that answers questions. It ends when its socket is closed."""
 
@@ -367,7 +390,7 @@ class Snapshot:
         self.loaded = False  # whether it has said what it answers for
         self.close, self.usage_meter = own.close, session.usage_meter
 
-    def ask(self, message: dict | bytes, seconds: float, last: float, most: int) -> dict:
+    def ask(self, message: LoadQuestion | Question | bytes, seconds: float, last: float, most: int) -> dict[str, Any]:
         """seconds: of processor time; last: the moment at which to give up; most: bytes of the answer
 
         Raises OutOfTime, Died, or NoAnswer for a reply that is not an answer."""

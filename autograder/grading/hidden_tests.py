@@ -17,6 +17,7 @@ from pathlib import Path
 
 from attnlab.check import filled_in
 from attnlab.checking import codec
+from attnlab.checking.schema import Material
 from course import catalog, stamps
 from course.files import write_whole
 from course.folder import course_seed
@@ -69,5 +70,5 @@ def _stamp(course: Path, name: str) -> str:
     return hashlib.sha256(f"{course_seed(course)} {stamp}".encode()).hexdigest()[:20]
 
 
-def unpacked(data: bytes) -> dict:
+def unpacked(data: bytes) -> Material:
     return filled_in(codec.unpack(data))

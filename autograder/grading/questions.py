@@ -13,11 +13,13 @@ from __future__ import annotations
 import random
 import secrets
 import time
+from typing import Any
 
 from attnlab.check import parameter_problem
 from attnlab.checking import codec
 from attnlab.checking.judge import Report, judge, no_answer
 from attnlab.checking.probes import PROBES
+from attnlab.checking.schema import LoadQuestion, Material, Outcome, Property, Question
 from autograder.grading import reasons
 from autograder.grading.channel import ANY_REPLY, Died, NoAnswer, OutOfTime, checked_outcome
 from autograder.grading.results import Flag
@@ -38,11 +40,13 @@ class Answer:
     own. Then the questions come in their order, since the time left after a hang may be too short for later ones.
     """
 
-    def __init__(self, exercise: Exercise, material: dict, case_seconds: float, file: tuple[str, str] | None = None):
+    def __init__(
+        self, exercise: Exercise, material: Material, case_seconds: float, file: tuple[str, str] | None = None
+    ):
         self.exercise, self.material, self.case_seconds, self.file = exercise, material, case_seconds, file
         properties = material["properties"]
-        self.outcomes: list[list[dict | None]] = [[None] * len(p["cases"]) for p in properties]
-        self.raw: dict[tuple[int, int], dict[int, dict]] = {}  # of cases that are not asked to their end
+        self.outcomes: list[list[Outcome | None]] = [[None] * len(p["cases"]) for p in properties]
+        self.raw: dict[tuple[int, int], dict[int, Outcome]] = {}  # of cases that are not asked to their end
         self.pending = _in_order(properties, shuffled=not file)[::-1]
         self.retried: set[int] = set()  # properties that were asked again: a process ended, or an answer was slow
         self.reason: str | None = None
@@ -129,12 +133,15 @@ class Answer:
     def _too_late(self) -> str:
         return reasons.slow_answer(self.case_seconds)
 
-    def _ask(self, snapshot, message: dict | bytes, deadline: float, most: int = ANY_REPLY) -> dict:
+    def _ask(
+        self, snapshot, message: LoadQuestion | Question | bytes, deadline: float, most: int = ANY_REPLY
+    ) -> dict[str, Any]:
         return snapshot.ask(message, self.case_seconds, deadline, most)
 
     def _load(self, snapshot, deadline: float) -> str | None:
         """Why the answer cannot be tested at all, in words, or None. Raises NoAnswer."""
-        reply = self._ask(snapshot, {"answer": self.exercise.name, "file": self.file}, deadline)
+        question: LoadQuestion = {"answer": self.exercise.name, "file": self.file}
+        reply = self._ask(snapshot, question, deadline)
         if set(reply) not in ({"loaded"}, {"failed"}):
             raise NoAnswer(reasons.NO_FORM)
         self.missing = isinstance(reply.get("failed"), dict) and reply["failed"].get("type") == "missing"
@@ -173,7 +180,7 @@ class Answer:
         if plain and self._has_value(snapshot, {"probe": "call", "inputs": {**plain[0], word: 0}}, deadline):
             self._flag("extra argument", "accepts an argument that it does not have, so it may swallow errors")
 
-    def _has_value(self, snapshot, question: dict, deadline: float) -> bool:
+    def _has_value(self, snapshot, question: Question, deadline: float) -> bool:
         try:
             return "value" in checked_outcome(self._ask(snapshot, question, deadline))
         except (OutOfTime, Died):  # its answer could arrive late, instead of another
@@ -185,7 +192,7 @@ class Answer:
         self.flags.append(Flag(kind, text, self.exercise.name))
 
 
-def _in_order(properties: list[dict], shuffled: bool) -> list[tuple[int, int, int]]:
+def _in_order(properties: list[Property], shuffled: bool) -> list[tuple[int, int, int]]:
     """Property, case and number of every question. Shuffled, those that are measured still come in their own order."""
     places = [
         (p, c, q)
@@ -203,7 +210,7 @@ def _in_order(properties: list[dict], shuffled: bool) -> list[tuple[int, int, in
     return mixed
 
 
-def _question(prop: dict, case: int, number: int) -> bytes:
+def _question(prop: Property, case: int, number: int) -> bytes:
     """The frame of one question, made once for all answers that are judged by this material."""
     frames = prop.setdefault("frames", {})
     if (case, number) not in frames:
@@ -212,7 +219,7 @@ def _question(prop: dict, case: int, number: int) -> bytes:
     return frames[case, number]
 
 
-def _load_problem(reply: dict, material: dict, what: str) -> str | None:
+def _load_problem(reply: dict[str, Any], material: Material, what: str) -> str | None:
     failed = reply.get("failed")
     if isinstance(failed, dict):
         if failed.get("type") == "missing":
@@ -228,7 +235,7 @@ def _load_problem(reply: dict, material: dict, what: str) -> str | None:
         return None
 
 
-def judge_and_explain(exercise: Exercise, material: dict, outcomes) -> Report:
+def judge_and_explain(exercise: Exercise, material: Material, outcomes) -> Report:
     """The report on an answer's outcomes, with the misconceptions that explain what failed."""
     report = judge(material, outcomes, show_cases=False)
     # Only an answer that failed needs explaining, and the mistakes are run once for all of them.
@@ -237,10 +244,10 @@ def judge_and_explain(exercise: Exercise, material: dict, outcomes) -> Report:
     return report
 
 
-_made: dict[tuple[int, int], tuple[Exercise, dict]] = {}
+_made: dict[tuple[int, int], tuple[Exercise, Material]] = {}
 
 
-def material_of(exercise: Exercise, seed: int | None = None) -> dict:
+def material_of(exercise: Exercise, seed: int | None = None) -> Material:
     """Make the material of an exercise once for all answers that this process grades. seed: the course's, if None"""
     key = id(exercise), course_seed() if seed is None else seed
     if key not in _made:

@@ -16,6 +16,7 @@ from dataclasses import replace
 
 from attnlab.checking import code_slice
 from attnlab.checking.judge import Report
+from attnlab.checking.schema import Material
 from autograder.grading.execution import Cell, Evaluated, evaluate
 from autograder.sandbox.limits import MAX_SEARCHED, Times
 from course import prerequisites
@@ -26,7 +27,7 @@ def regrade_with_references(
     first: Evaluated,
     cells: Sequence[Cell],
     exercises: dict[str, Exercise],
-    material: Callable[[str], dict],
+    material: Callable[[str], Material],
     begin: float,
     *,
     times: Times,

@@ -20,6 +20,7 @@ import sys
 import threading
 from collections.abc import Sequence
 
+from attnlab.checking.schema import ForkOrder
 from autograder.sandbox import bubblewrap
 from autograder.sandbox.cgroup import Group
 from autograder.sandbox.limits import FORK_SECONDS, START_SECONDS, Limits
@@ -60,7 +61,7 @@ class Server:
     def usable(self) -> bool:
         return self.process.poll() is None and self.forks < FORKS
 
-    def fork(self, order: dict, descriptors: list[int]) -> None:
+    def fork(self, order: ForkOrder, descriptors: list[int]) -> None:
         """Raises OSError."""
         self.forks += 1
         socket.send_fds(self.control, [json.dumps(order).encode()], descriptors)
@@ -127,7 +128,7 @@ class WarmJail(bubblewrap.Jail):
 
     def _fork(self) -> None:
         """Raises NotWarm or OSError."""
-        order = {
+        order: ForkOrder = {
             "program": self.program,
             "environment": self.environment,
             "scratch": self.limits.scratch,

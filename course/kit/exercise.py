@@ -11,13 +11,15 @@ import functools
 import inspect
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
-from attnlab.checking import codec, probes
+from attnlab.checking import codec, probes, schema
 from attnlab.checking.compare import within_tolerance
 from attnlab.checking.observe import outcome_of, raw_outcomes_of
 from attnlab.checking.probes import PROBES, Probe
+from attnlab.checking.schema import Case, Outcome, Result
 from course.kit import library_shortcuts
 from course.kit.edits import Edit, wrong_answers
 
@@ -31,7 +33,7 @@ class Property:
 
     title: str
     points: float
-    cases: Callable[[np.random.Generator], dict | Iterable[dict]]
+    cases: Callable[[np.random.Generator], Case | Iterable[Case]]
     probe: Probe
     hint: str
     rtol: float
@@ -151,7 +153,7 @@ class Exercise:
         """Declare which inputs raise ValueError; cases that are right show that others do not."""
         self._usual(probes.error_of, cases, title, hint, options)
 
-    def _usual(self, probe: Probe, cases, title: str, hint: str, options: dict) -> None:
+    def _usual(self, probe: Probe, cases, title: str, hint: str, options: dict[str, Any]) -> None:
         self.property(title, probe=probe, hint=hint, **{"points": 1, **options})(cases)
 
     def mistakes(self, *edits: Edit, see: str | None = None) -> None:
@@ -175,8 +177,8 @@ class Exercise:
 
         return declare
 
-    def material(self, seed=PUBLIC_SEED, misconceptions: bool = True) -> dict:
-        """The plain data an answer is judged by (see `attnlab.checking.judge`), on inputs drawn from `seed`.
+    def material(self, seed=PUBLIC_SEED, misconceptions: bool = True) -> schema.Material:
+        """The plain data an answer is judged by, on inputs drawn from `seed`.
 
         misconceptions: whether to also run the wrong answers; needed only to explain an answer that failed.
         """
@@ -185,7 +187,7 @@ class Exercise:
             return_annotation=signature.empty,
             parameters=[p.replace(annotation=p.empty) for p in signature.parameters.values()],
         )
-        made = {
+        made: schema.Material = {
             "name": self.name,
             "signature": str(bare),
             "parameters": list(signature.parameters),
@@ -200,7 +202,7 @@ class Exercise:
             self.explain(made)
         return made
 
-    def explain(self, material: dict) -> dict:
+    def explain(self, material: schema.Material) -> schema.Material:
         """Adds to material what each misconception gives on its inputs."""
         material["misconceptions"] = [
             {"text": m.text, "section": m.section, "outcomes": _outcomes(m.wrong, material["properties"])}
@@ -208,7 +210,7 @@ class Exercise:
         ]
         return material
 
-    def inputs(self, prop: Property, seed) -> list[dict]:
+    def inputs(self, prop: Property, seed) -> list[Case]:
         """The inputs of each case of one property of this exercise, drawn from `seed`.
 
         They are copied as `attnlab.checking.codec` does, since an answer gets them as bytes: two names for one array
@@ -224,11 +226,11 @@ class Exercise:
                 drawn = self._drawn(prop, seed, f"again {attempt}")
         return drawn
 
-    def _drawn(self, prop: Property, seed, *again: str) -> list[dict]:
+    def _drawn(self, prop: Property, seed, *again: str) -> list[Case]:
         drawn = prop.cases(_stream(seed, self.name, prop.title, *again))
         return [codec.copied(case) for case in ([drawn] if isinstance(drawn, dict) else drawn)]
 
-    def _property_material(self, prop: Property, seed) -> dict:
+    def _property_material(self, prop: Property, seed) -> schema.Property:
         cases = self.inputs(prop, seed)
         reference = prop.reference or self.reference
         raw = [raw_outcomes_of(reference, prop.probe.name, case) for case in cases]
@@ -249,14 +251,14 @@ class Exercise:
         }
 
 
-def _outcomes(answer, properties: list[dict]) -> list[list[dict]]:
+def _outcomes(answer, properties: list[schema.Property]) -> list[list[Outcome]]:
     return [
         [_kept(outcome_of(answer, p["probe"], case), right, p, case) for case, right in zip(p["cases"], p["expected"])]
         for p in properties
     ]
 
 
-def _kept(outcome: dict, right: dict, prop: dict, case: dict) -> dict:
+def _kept(outcome: Outcome, right: Result, prop: schema.Property, case: Case) -> Outcome:
     """The part of a wrong answer's outcome that is stored: without its source, and only its symptoms."""
     if "error" in outcome:
         outcome["error"].update(line=None, code=None)
@@ -268,7 +270,7 @@ def _kept(outcome: dict, right: dict, prop: dict, case: dict) -> dict:
     return outcome
 
 
-def compact(material: dict) -> dict:
+def compact(material: schema.Material) -> schema.Material:
     """Prepare material for storage: None replaces a misconception's result where it is right."""
     for m in material["misconceptions"]:
         m["outcomes"] = [

@@ -10,6 +10,7 @@ as a function (see `attnlab.checking.probes.class_as_function`).
 
 import importlib
 import pkgutil
+from typing import TYPE_CHECKING
 
 from attnlab.checking.probes.base import PROBES, Part, Probe
 
@@ -17,4 +18,9 @@ __all__ = ["PROBES", "Part", "Probe"]
 
 for _module in pkgutil.iter_modules(__path__):
     importlib.import_module(f"{__name__}.{_module.name}")
+if TYPE_CHECKING:
+
+    def __getattr__(name: str) -> Probe: ...
+
+
 globals().update(PROBES)  # after all modules, so that a file may have the name of its probe

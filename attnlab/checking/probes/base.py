@@ -1,16 +1,19 @@
-"""What all probes have in common: a class `Probe`, the parts of its outcomes, and helpers to draw conclusions."""
+"""The base of all probes: a class `Probe`, the parts of its outcomes, and helpers to draw conclusions."""
 
 from __future__ import annotations
 
 import functools
 import inspect
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from attnlab.checking.formatting import as_numpy
 from attnlab.checking.probes.class_as_function import ClassAsFunction, ProbeError, parameters_phrase
+
+if TYPE_CHECKING:
+    from attnlab.checking.schema import Case, Outcome, Parts, Used
 
 PROBES: dict[str, Probe] = {}  # by name
 
@@ -50,7 +53,9 @@ class Part(NamedTuple):
         return self.words.format(got=str(found.got)[:60], expected=str(found.expected)[:60])
 
     def discreet_phrase(self, found) -> str:
-        return self.discreet(found) if callable(self.discreet) else self.discreet or self.words
+        if callable(self.discreet):
+            return self.discreet(found)
+        return self.discreet or (self.words if isinstance(self.words, str) else "")
 
 
 CHANGED = Part("It altered its input: {got}", "It altered its input", verdict=True)
@@ -90,47 +95,44 @@ class Probe:
 
     # In the student's process ----------------------------------------------------------------------------------------
 
-    def call(self, f, **inputs) -> dict:
-        """What a call of the answer `f` shows, as raw results. Nothing is concluded here: `f` could alter it."""
+    def call(self, f, **inputs) -> Parts:
+        """Call the answer `f`, and return raw results. Nothing is concluded here: `f` could alter it."""
         return {"result": f(**inputs)}
 
     # Outside the student's process -----------------------------------------------------------------------------------
 
-    def ask(self, **inputs) -> list[dict]:
-        """The inputs of each call that a case takes."""
+    def ask(self, **inputs) -> list[Case]:
+        """List the inputs of each call that a case takes."""
         return [inputs]
 
-    def conclude(self, raw: list[dict], used: list[dict], **case) -> dict:
-        """The parts of the outcome of a case, from the raw results of its calls.
+    def conclude(self, raw: list[Parts], used: list[Used], **case) -> Parts:
+        """Compute the parts of the outcome of a case from the raw results of its calls.
 
-        used: for each call {"seconds", "bytes"}, where it was measured from outside
+        used: what each call used
         Raises ProbeError, in words, where the results are not of the kind asked for.
         """
         return raw[0]
 
-    def part(self, name: str, case: dict) -> Part:
-        """What is known about a part of the outcome of a case; `name` is empty where there is no outcome."""
+    def part(self, name: str, case: Case) -> Part:
+        """Describe one part of the outcome of a case; `name` is empty where there is no outcome."""
         return self.parts.get(name) or _PARTS.get(name) or self.parts.get(name.partition(" ")[0], _OBSERVATION)
 
-    def arguments(self, case: dict) -> dict:
-        """The inputs of a case that are arguments of the answer."""
+    def arguments(self, case: Case) -> Case:
+        """Select the inputs of a case that are arguments of the answer."""
         return {name: value for name, value in case.items() if name not in self._own}
 
-    def shown(self, case: dict) -> dict:
-        """The inputs of a case that help a student. Weights are too many numbers."""
+    def shown(self, case: Case) -> Case:
+        """Select the inputs of a case that help a student. Weights are too many numbers."""
         hidden = {"init", "weights"} | self.not_shown | self._for_conclusion
         shown = {name: value for name, value in case.items() if name not in hidden}
         return {"made with": case["init"], **shown} if "init" in case else shown
 
-    def calls(self, case: dict) -> list[dict]:
-        """The inputs of each call that a case takes, without those that the answer must not know."""
+    def calls(self, case: Case) -> list[Case]:
+        """List the inputs of each call that a case takes, without those that the answer must not know."""
         return self.ask(**{name: value for name, value in case.items() if name not in self._for_conclusion})
 
-    def verdict(self, case: dict, outcomes: list[dict]) -> dict:
-        """The outcome of a case, from those of its calls: the first that is not a result, or what follows from all.
-
-        outcomes: as `attnlab.checking.observe` has them, with "used" where a call was measured from outside
-        """
+    def verdict(self, case: Case, outcomes: list[Outcome]) -> Outcome:
+        """Conclude the outcome of a case from those of its calls: the first that is not a result, or else from all."""
         for outcome in outcomes:
             if "value" not in outcome:
                 return outcome
@@ -198,7 +200,7 @@ def bitwise_equal(a, b) -> bool:
     return a.dtype == b.dtype and a.shape == b.shape and a.tobytes() == b.tobytes()
 
 
-def changed_inputs(before: dict, after: dict) -> str:
+def changed_inputs(before: Case, after: Case) -> str:
     """The names of inputs that have changed. A feature map is a name in the case, not an input."""
     return ", ".join(n for n in before if n != "feature_map" and not bitwise_equal(before[n], after[n]))
 

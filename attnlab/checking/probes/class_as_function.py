@@ -3,6 +3,11 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import torch
 
 
 class ProbeError(Exception):
@@ -15,7 +20,7 @@ class ClassAsFunction:
     Called as `f(init=, weights=, **inputs)`: makes an object with the arguments `init`, loads `weights`, and returns
     what the object returns for `inputs`; with no inputs, the names and shapes of its parameters.
 
-    weights: parameter name (`W_q.weight`) -> tensor; "*" stands for the only parameter, whatever its name. The object
+    weights: parameter name (`W_q.weight`) -> tensor; "*" stands for the only parameter, under any name. The object
         is brought to the dtype of the weights. Parameters that are not named get fixed numbers other than 0 and 1, so
         that an extra parameter shows, and in the same way each time.
     """
@@ -23,7 +28,7 @@ class ClassAsFunction:
     def __init__(self, cls):
         self.cls = cls
 
-    def make(self, init: dict, weights: dict):
+    def make(self, init: dict[str, Any], weights: dict[str, torch.Tensor]):
         """An object of the class with these weights, and the parameters that got them. Raises ProbeError if none
         fit."""
         import torch
@@ -65,7 +70,7 @@ class ClassAsFunction:
         return made(**inputs)
 
 
-def _parameters_of(module, wanted) -> dict:
+def _parameters_of(module: torch.nn.Module, wanted: Collection[str]) -> dict[str, torch.nn.Parameter]:
     """The parameters of a module, each once. One with several names (`W_1.weight` is also `layers.0.weight`) goes by
     the wanted name, or else by the least nested one."""
     names = {}

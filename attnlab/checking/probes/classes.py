@@ -26,7 +26,7 @@ def _in_step(found) -> str:
 
 
 class MethodCalls(Probe):
-    """What an object does when its methods are called one after another.
+    """The results of an object's methods, called one after another.
 
     steps: list of {"do": method's name, or "len", and the method's arguments by name}
     A ValueError (or PyTorch's RuntimeError) is a result like any other, and the next step follows. Each result is

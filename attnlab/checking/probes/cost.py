@@ -45,7 +45,7 @@ class InTime(Probe):
         return {"in_time": True, "sample": _entries(entries, result)}
 
 
-def _entries(seed: int, result):
+def _entries(seed: int | None, result):
     """A few entries of a large result."""
     flat = result.reshape(-1)
     return flat[np.random.default_rng(seed).integers(len(flat), size=8)]
@@ -153,7 +153,7 @@ class Growth(Probe):
             result = f(**arrays, **inputs)
         if not isinstance(result, torch.Tensor):
             raise ProbeError(f"the result should be one tensor, not {type(result).__name__}")
-        return {"result": result, "numbers": seen.numbers, "work": seen.work if counted else 0}
+        return {"result": result, "numbers": seen.numbers, "work": seen.work if isinstance(seen, Meter) else 0}
 
     def ask(self, *, n, large, **inputs):
         small = {**inputs, "counted": True}

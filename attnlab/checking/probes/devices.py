@@ -10,8 +10,8 @@ from attnlab.checking.probes.class_as_function import ClassAsFunction, ProbeErro
 
 
 class AnyDevice(Probe):
-    """What another probe sees of an answer if all inputs, and a module's parameters, are on a device other than the CPU
-    whenever it is called; and the devices that its results were on. See `attnlab.checking.fake_device`.
+    """The outcome of another probe if all inputs, and a module's parameters, are on a device other than the CPU
+    whenever the answer is called; and the devices that its results were on. See `attnlab.checking.fake_device`.
 
     probe: the name of the other probe
     """
@@ -58,9 +58,9 @@ class AnyDevice(Probe):
 
 
 def _on_device(run, devices: set[str]):
-    """A function as one that is called with its arguments on the fake device, and whose result comes back from there.
+    """Wrap a function so that its arguments are moved to the fake device, and its result is moved back.
 
-    devices: where the names of the devices of its results are put
+    devices: the set that collects the names of the devices of its results
     """
     import torch
     from torch.utils._pytree import tree_iter

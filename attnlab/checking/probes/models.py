@@ -8,8 +8,8 @@ from attnlab.checking.probes.class_as_function import ProbeError
 
 
 class Generation(Probe):
-    """What `f(model, ids, ...)` generates with a known model, in two calls; what the model was fed in the second, and
-    with which caches.
+    """The tokens that `f(model, ids, ...)` generates with a known model in two calls; and the tokens and caches that
+    the model was given in the second.
 
     use_cache: None leaves it to the default of `f`, which should be to use one
     The model is `attnlab.checking.fakes.ScriptedModel`. The second call must not depend on anything left over from the

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -10,12 +11,15 @@ from attnlab.checking import codec
 from attnlab.checking.probes.base import CHANGED, Part, Probe, bitwise_equal, changed_inputs, shape_of
 from attnlab.checking.probes.class_as_function import ProbeError
 
+if TYPE_CHECKING:
+    from attnlab.checking.schema import Case
+
 GLOBAL_SEED = 271_828_183  # of the global state; unlike a student's `np.random.seed(0)`, which must show
 SPREAD_SEEDS = 24
 
 
-def _three_calls(seed: int, inputs: dict) -> list[dict]:
-    """The same call with the same seed, with another state of the global generator, and with another seed."""
+def _three_calls(seed: int, inputs: Case) -> list[Case]:
+    """List the inputs of three calls: one, the same with another global state, and one with another seed."""
     steps = ((0, 0), (0, 1), (1, 1))
     return [{**inputs, "seed": seed + later, "global_seed": GLOBAL_SEED + other} for later, other in steps]
 
@@ -55,7 +59,7 @@ class Seeded(Probe):
         }
 
 
-def _numbers_drawn(seed: int, state: dict) -> int:
+def _numbers_drawn(seed: int, state: dict[str, Any]) -> int:
     """How many numbers of 64 bits were taken from `default_rng(seed)` until it came to this state; 0 if it is not a
     state of that generator. It is a linear congruential one, so its steps are found a bit at a time."""
     start = np.random.default_rng(seed).bit_generator.state["state"]
@@ -146,7 +150,7 @@ class SampledValue(Probe):
         return {"about": _region(numbers[0], regions)}
 
 
-def _region(number: float, regions: dict):
+def _region(number: float, regions: dict[str, tuple[float, float]]):
     return next((name for name, (low, high) in regions.items() if low <= number <= high), number)
 
 

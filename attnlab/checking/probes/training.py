@@ -54,13 +54,13 @@ class Gradients(Probe):
 
 
 class TrainingSteps(Probe):
-    """What `f(model, loss_fn, optimizer, x, y)` returns for each batch in turn, and what it does to the model.
+    """The results of `f(model, loss_fn, optimizer, x, y)` for each batch in turn, and its effects on the model.
 
     layers, loss: of `attnlab.checking.fakes`: see `TrackedMLP`, and a name in LOSSES
     optimizer: {"kind": a name in OPTIMIZERS, and its settings}
     batches: {"x", "y"} for each call
     frozen: so many layers, from the first one on, are not to be trained
-    left: what is in the gradients before the first call, like `layers`; then nothing else clears them. With None they
+    left: the gradients before the first call, like `layers`; then nothing else clears them. With None they
         are cleared before each call.
     watched: which parts are in the outcome. "result" and "returned" are of the first batch, the others of all together
     """
@@ -144,7 +144,7 @@ def _form_of_loss(result, graph: bool) -> str:
 
 
 def _why_still(layers, seen) -> str:
-    """Why no parameter has moved, or "moved"."""
+    """Say why no parameter has moved, or "moved"."""
     if not bitwise_equal(layers, seen["layers"]):
         return "moved"
     order = [event.partition(" ")[0] for event in seen["happened"]]
