@@ -9,7 +9,7 @@
 #   test-long   the rest, as CI: what takes minutes, pages on a phone, hidden cases
 #   formgrader  nbgrader's formgrader on COURSE_DIR
 #   test-quick  those that take seconds and no browser
-#   lint     style, names, the directions of imports, the workflows
+#   lint     style, names, the directions of imports, types, the workflows
 #   bench    grading beside stock nbgrader, for an idle machine
 #   env      the environment alone, in .venv
 #   draft    one CHAPTER as a page, in build/draft          publish-tree  the students' half, in build/publish
@@ -81,6 +81,7 @@ lint: $(READY)
 	$(BIN)/ruff check --quiet .
 	$(BIN)/ruff format --quiet --check .
 	$(BIN)/lint-imports
+	$(BIN)/pyright
 	$(BIN)/zizmor --offline --quiet --min-severity medium .github guides/classroom.yml
 
 bench: $(READY)

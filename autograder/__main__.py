@@ -10,6 +10,7 @@ import sys
 import zoneinfo
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from attnlab.checking.report import as_text
 from autograder.sandbox import bubblewrap
@@ -36,10 +37,13 @@ def main(arguments: list[str] | None = None) -> int:
 def _parser() -> argparse.ArgumentParser:
     whole = argparse.ArgumentParser(prog="python -m autograder", description=__doc__)
     commands = whole.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    chapters = dict(nargs="*", help="stems such as softmax; all chapters if none is named")
+    chapters: dict[str, Any] = dict(nargs="*", help="stems such as softmax; all chapters if none is named")
     assignment = "its name in the gradebook, such as softmax"
-    zone = dict(type=_zone, default="UTC", metavar="ZONE", help="for times without a time zone (default: UTC)")
-    folder, course = dict(type=Path, metavar="FOLDER"), "course folder (default: build/course)"
+    zone: dict[str, Any] = dict(
+        type=_zone, default="UTC", metavar="ZONE", help="for times without a time zone (default: UTC)"
+    )
+    folder: dict[str, Any] = dict(type=Path, metavar="FOLDER")
+    course = "course folder (default: build/course)"
 
     def command(name: str, run: Callable, words: str) -> argparse.ArgumentParser:
         made = commands.add_parser(name, help=words)

@@ -79,4 +79,6 @@ def _module(stem: str):
     try:
         return importlib.import_module(f"course.exercises.{stem}")
     except SyntaxError as error:
-        raise CourseError(f"{error.filename.removeprefix(f'{ROOT}/')}, line {error.lineno}: {error.msg}") from None
+        raise CourseError(
+            f"{(error.filename or stem).removeprefix(f'{ROOT}/')}, line {error.lineno}: {error.msg}"
+        ) from None

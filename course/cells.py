@@ -7,6 +7,7 @@ here. A notebook is validated once, when it is written.
 from __future__ import annotations
 
 import tomllib
+from typing import Any, cast
 
 import yaml
 from nbformat import NotebookNode, from_dict
@@ -21,12 +22,12 @@ def check_id(exercise: str) -> str:
     return _CHECK + exercise
 
 
-def exercise_of(grade_id: str) -> str | None:
-    """The exercise that a cell of this name grades, or None if it grades none."""
-    return grade_id.removeprefix(_CHECK) if grade_id.startswith(_CHECK) else None
+def exercise_of(grade_id: str | None) -> str | None:
+    """Find the exercise that a cell of this name grades, or None if it grades none."""
+    return grade_id.removeprefix(_CHECK) if grade_id and grade_id.startswith(_CHECK) else None
 
 
-def nbgrader_of(cell: NotebookNode) -> dict:
+def nbgrader_of(cell: NotebookNode) -> dict[str, Any]:
     """nbgrader's metadata of a cell; empty for a plain one."""
     return cell.metadata.get("nbgrader", {})
 
@@ -40,7 +41,7 @@ def nbgrader_metadata(
     locked: bool = False,
     task: bool = False,
     points: float | None = None,
-) -> dict:
+) -> dict[str, Any]:
     """The metadata of a cell that nbgrader knows."""
     made = {
         "grade_id": grade_id,
@@ -54,14 +55,18 @@ def nbgrader_metadata(
     return {"nbgrader": made if points is None else made | {"points": points}}
 
 
-def new_cell(cell_type: str, source: str, metadata: dict | None = None) -> NotebookNode:
+def new_cell(cell_type: str, source: str, metadata: dict[str, Any] | None = None) -> NotebookNode:
     """A cell of type "code" or "markdown", whose id is still to be set."""
     cell = {"cell_type": cell_type, "id": "", "source": source, "metadata": metadata or {}}
-    return from_dict({**cell, "execution_count": None, "outputs": []} if cell_type == "code" else cell)
+    return _node({**cell, "execution_count": None, "outputs": []} if cell_type == "code" else cell)
+
+
+def _node(fields: dict[str, Any]) -> NotebookNode:
+    return cast(NotebookNode, from_dict(fields))
 
 
 def new_output(output_type: str, **fields) -> NotebookNode:
-    return from_dict({"output_type": output_type, **fields})
+    return _node({"output_type": output_type, **fields})
 
 
 def new_notebook(cells: list[NotebookNode], id_prefix: str) -> NotebookNode:
@@ -70,7 +75,7 @@ def new_notebook(cells: list[NotebookNode], id_prefix: str) -> NotebookNode:
         cell["id"] = f"{id_prefix}-{number}"
     kernel = {"name": "python3", "display_name": "Python 3 (ipykernel)", "language": "python"}
     metadata = {"kernelspec": kernel, "language_info": {"name": "python"}}
-    return from_dict({"nbformat": 4, "nbformat_minor": 5, "metadata": metadata, "cells": cells})
+    return _node({"nbformat": 4, "nbformat_minor": 5, "metadata": metadata, "cells": cells})
 
 
 # The setup cell ------------------------------------------------------------------------------------------------------

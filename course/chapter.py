@@ -95,7 +95,7 @@ def find_exercises(notebook: nbformat.NotebookNode, where: str) -> list[Exercise
         if not is_exercise(cells[stub]):
             continue
         name = definition_in(cells[stub].source, where).name
-        if check is None or cells[check].source.strip() != f"check({name})":
+        if stub is None or check is None or cells[check].source.strip() != f"check({name})":
             raise CourseError(f"{where}: the next code cell after the exercise {name} must be `check({name})`")
         if name in found:
             raise CourseError(f"{where}: the exercise {name} appears twice")

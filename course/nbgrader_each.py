@@ -6,14 +6,15 @@ process, since the configuration changes the environment of the process that rea
 
 import re
 import sys
+from typing import Any
 
 from nbgrader.apps import NbGraderAPI
-from traitlets.config import PyFileConfigLoader
+from traitlets.config.loader import PyFileConfigLoader
 
 from course.folder import ROOT
 
 
-def _why(done: dict) -> str:
+def _why(done: dict[str, Any]) -> str:
     """Say on one line what went wrong: nbgrader's own message only points to a traceback in its log."""
     lines = [line.strip() for line in f"{done.get('error', '')}\n{done.get('log', '')}".splitlines() if line.strip()]
     errors = [line for line in lines if _ERROR.match(line) and "NbGrader" not in line]

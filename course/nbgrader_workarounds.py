@@ -28,8 +28,10 @@ def utils() -> ModuleType:
     Importing the package also imports nbgrader's server extensions and its database, which takes a second in each
     process that grades.
     """
-    place = Path(importlib.util.find_spec("nbgrader").origin).with_name("utils.py")
-    spec = importlib.util.spec_from_file_location("course._nbgrader_utils", place)
+    package = importlib.util.find_spec("nbgrader")
+    assert package and package.origin
+    spec = importlib.util.spec_from_file_location("course._nbgrader_utils", Path(package.origin).with_name("utils.py"))
+    assert spec and spec.loader
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
@@ -41,6 +43,6 @@ def replace_converters(autograde: type, generate_feedback: type) -> None:
     from nbgrader.apps import api, autogradeapp, generatefeedbackapp
 
     for module in (converters, api, autogradeapp):
-        module.Autograde = autograde
+        vars(module)["Autograde"] = autograde
     for module in (converters, api, generatefeedbackapp):
-        module.GenerateFeedback = generate_feedback
+        vars(module)["GenerateFeedback"] = generate_feedback

@@ -11,8 +11,8 @@ import html
 import itertools
 import re
 import string
-from collections.abc import Iterable
-from typing import NamedTuple
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
 
 from course import catalog
 from course.chapter import quiz_choices
@@ -100,7 +100,8 @@ def _inline(line: str) -> str:
 
 def _plain_role(match: re.Match) -> str:
     role, content = match.groups()
-    text, target = re.match(r"^(.*?)\s*<([^<>]+)>$", content).groups() if content.endswith(">") else (None, content)
+    titled = re.match(r"^(.*?)\s*<([^<>]+)>$", content)
+    text, target = titled.groups() if titled else (None, content)
     if role in {"ref", "numref"}:
         return text or _entry(_labels(), target, "no chapter has the label")
     if role == "term":
@@ -119,7 +120,7 @@ def _plain_role(match: re.Match) -> str:
     raise CourseError(f"the role {role!r} has no plain form")
 
 
-def _entry(table: dict, key: str, otherwise: str):
+def _entry(table: Mapping[str, Any], key: str, otherwise: str):
     if key not in table:
         raise CourseError(f"{otherwise} {key!r}")
     return table[key]

@@ -20,6 +20,7 @@ import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 
 from attnlab.checking import code_slice
 from course.folder import ROOT
@@ -143,8 +144,9 @@ def _named_in_edits(node: ast.stmt, module: _Module) -> set[str]:
                 found |= {word for text in texts if isinstance(text, str) for word in re.findall(r"[^\W\d]\w*", text)}
     if not found:
         return found
-    decorated = {each.node.name for each in module.statements if getattr(each.node, "decorator_list", ())}
-    return found - decorated
+    definitions = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+    nodes = (each.node for each in module.statements)
+    return found - {node.name for node in nodes if isinstance(node, definitions) and node.decorator_list}
 
 
 def _probes_named(node: ast.stmt, place: str) -> set[str]:
@@ -221,7 +223,9 @@ def _binding(place: str, name: str) -> Iterator[tuple[str, int]]:
 @functools.cache
 def _module(name: str) -> _Module:
     found = _Module([], {}, {})
-    for statement in code_slice.statements(_path(name).read_text("utf-8"), name):
+    place = _path(name)
+    assert place, name
+    for statement in code_slice.statements(place.read_text("utf-8"), name):
         found.statements.append(statement)
         for node in ast.walk(statement.node):  # functions import too
             if isinstance(node, ast.ImportFrom) and node.module:
@@ -234,7 +238,7 @@ def _module(name: str) -> _Module:
     return found
 
 
-def _path(name: str):
+def _path(name: str) -> Path | None:
     """The file of a module of this checkout, or None."""
     place = ROOT / name.replace(".", "/")
     return next((path for path in (place.with_suffix(".py"), place / "__init__.py") if path.is_file()), None)

@@ -34,7 +34,7 @@ class FakeDeviceTensor(torch.Tensor):
     """A tensor that reports another device; `cpu_tensor` has its numbers."""
 
     __slots__ = ("cpu_tensor",)
-    __torch_function__ = torch._C._disabled_torch_function_impl  # pyright: ignore[reportAssignmentType]  # as PyTorch does
+    __torch_function__ = torch._C._disabled_torch_function_impl  # pyright: ignore[reportAssignmentType]  # PyTorch's stub wants a classmethod
 
     @staticmethod
     def __new__(cls, cpu_tensor):
@@ -64,18 +64,18 @@ class _Dispatch(Mode):
 class _Data(TorchFunctionMode):
     """Handle tensors made from lists, which the other mode sees too late: `torch.tensor(numbers)`, lists as indices."""
 
-    def __torch_function__(self, func, types, args=(), kwargs=None):
-        kwargs: dict[str, Any] = dict(kwargs or {})
-        device = kwargs.get("device")
+    def __torch_function__(self, func, types, args: Any = (), kwargs=None):
+        options: dict[str, Any] = dict(kwargs or {})
+        device = options.get("device")
         if func in _FROM_DATA and device is not None and torch.device(device) == DEVICE:
-            return func(*args, **{**kwargs, "device": "cpu"}).to(DEVICE)
+            return func(*args, **{**options, "device": "cpu"}).to(DEVICE)
         if func in _INDEXING and isinstance(args[0], FakeDeviceTensor):
             args = (args[0], _as_tensors(args[1]), *args[2:])
         if func is torch.Tensor.tolist and isinstance(args[0], FakeDeviceTensor):
             return args[0].cpu_tensor.tolist()
         if func is torch.Tensor.new_tensor and isinstance(args[0], FakeDeviceTensor) and device is None:
-            return torch.tensor(*args[1:], **({"dtype": args[0].dtype} | kwargs)).to(DEVICE)
-        return func(*args, **kwargs)
+            return torch.tensor(*args[1:], **{"dtype": args[0].dtype, **options}).to(DEVICE)
+        return func(*args, **options)
 
 
 class FakeDevice:

@@ -108,6 +108,8 @@ class TrackedMLP(nn.Module):
     modes: whether it was in training mode, for each forward pass
     """
 
+    layers: Any  # a ModuleList of linear layers; the stubs know only that they are modules
+
     def __init__(self, layers):
         _require_permission()
         super().__init__()
@@ -145,8 +147,9 @@ class TinyModel(nn.Module):
     def __init__(self, weights: dict[str, torch.Tensor]):
         _require_permission()
         super().__init__()
-        self.embedding = nn.Embedding(*weights["embedding.weight"].shape, dtype=weights["embedding.weight"].dtype)
-        self.blocks, width = nn.ModuleList(), self.embedding.embedding_dim
+        tokens, width = weights["embedding.weight"].shape
+        self.embedding = nn.Embedding(tokens, width, dtype=weights["embedding.weight"].dtype)
+        self.blocks = nn.ModuleList()
         self.called = [0] * (len(weights) // 2)
         for at in range(len(weights) // 2):
             block, attention = nn.Module(), nn.Module()

@@ -11,7 +11,7 @@ import functools
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -120,14 +120,14 @@ class Evidence:
     def failures(self, p: int) -> list[Difference | None]:
         """List the differences of one property. A result that is right by chance counts as wrong."""
         row = self.differences[p]
-        if any(row) or not any(map(any, self.differences)) or not self.ignores_input:
+        if any(row) or not any(map(any, self.differences)) or not (why := self.ignores_input):
             return row
-        return [Difference("idle", self.ignores_input, None, None)] * len(row)
+        return [Difference("idle", why, None, None)] * len(row)
 
     def failure(self, p: int) -> tuple[Case, Difference]:
         """The smallest case of a property that fails, and its difference."""
         cases, row = self.properties[p]["cases"], self.failures(p)
-        return next((cases[c], row[c]) for c in smallest_first(cases) if row[c])
+        return next((cases[c], found) for c in smallest_first(cases) if (found := row[c]))
 
     def part(self, p: int) -> Part:
         """Describe the part of the outcome that fails."""
@@ -181,7 +181,7 @@ class Evidence:
             outcome["value"]["result"]
             for row in self.outcomes
             for outcome in row
-            if outcome and isinstance(outcome.get("value"), dict) and "result" in outcome["value"]
+            if outcome and "value" in outcome and isinstance(outcome["value"], dict) and "result" in outcome["value"]
         ]
         results = [result for result in results if result is not None]
         if len(results) >= 3 and all(within_tolerance(results[0], result) for result in results[1:]):
@@ -317,8 +317,10 @@ def charge_each_mistake_once(report: Report, evidence: Evidence) -> None:
     keep their points, if anything is computed at all."""
     causes: dict[str, list[Finding]] = {}
     for p, finding in enumerate(report.findings):
-        if finding.misconception or finding.fact and evidence.patterns[p].exact:
-            causes.setdefault(finding.misconception or evidence.patterns[p].words, []).append(finding)
+        pattern = evidence.patterns[p] if finding.fact else None
+        cause = finding.misconception or (pattern.words if pattern and pattern.exact else None)
+        if cause:
+            causes.setdefault(cause, []).append(finding)
     for same in causes.values() if evidence.computes else ():
         dearest = max(same, key=lambda finding: finding.max_points)
         for finding in same:
@@ -455,7 +457,8 @@ def _relations(properties: list[Property], outcomes: Outcomes, differences: Diff
             parts = {name: probe.part(name, inputs) for name in expected["value"]}
             asked = None if probe.part(differs.part, inputs).verdict else _numbers_of(parts, expected, got)
             scattered = any(part.scattered for part in parts.values())
-            cases.append(asked and error_patterns.Case(inputs, *asked, prop["rtol"], prop["atol"], scattered))
+            tolerance = prop["rtol"], prop["atol"]
+            cases.append(asked and error_patterns.Case(inputs, *asked, *tolerance, scattered))
         if None in cases:
             whole = whole and bool(probe.tolerates)
             cases = []
@@ -479,7 +482,7 @@ def _prefer_exact(*relations: Relation | None) -> Relation | None:
     return next((each for each in found if each.exact), found[0] if found else None)
 
 
-def _numbers_of(parts: dict[str, Part], expected: Result, got: Outcome | None) -> tuple | None:
+def _numbers_of(parts: dict[str, Part], expected: Result, got: Outcome | None) -> tuple[Any, Any] | None:
     """The expected and the actual numbers, without observations about them; None if there were no numbers."""
     if got is None or "value" not in got or not isinstance(got["value"], dict):
         return None
@@ -489,7 +492,7 @@ def _numbers_of(parts: dict[str, Part], expected: Result, got: Outcome | None) -
         return None
     if names == ["result"]:
         return value["result"], got["value"]["result"]
-    return tuple({name: side[name] for name in names} for side in (value, got["value"]))
+    return {name: value[name] for name in names}, {name: got["value"][name] for name in names}
 
 
 @dataclass
@@ -616,7 +619,7 @@ def _particular(expected, wrong) -> bool:
         return False
     rounding = 1e-6 if right is not None and np.float32 in (entries.dtype, right.dtype) else 1e-13
     if entries.dtype.kind == "b":  # a pattern of at least six, not all alike, and not the right one
-        return (
+        return bool(
             entries.size >= 6
             and 0 < np.count_nonzero(entries) < entries.size
             and (right is None or not np.array_equal(entries, right))
@@ -638,13 +641,15 @@ def _outcomes_within_tolerance(prop: Property, case: Case, a: Outcome, b: Outcom
     rounding must not pass for one that is off by an epsilon."""
     if b is None or a.keys() != b.keys():
         return False
-    if "error" in a:  # the same exception by its type and words; its line depends on the student's code
+    if (
+        "error" in a and "error" in b
+    ):  # the same exception by its type and words; its line depends on the student's code
         own_words = "raise " in (b["error"]["code"] or "")  # and so are the words, if the student wrote them
         return all(a["error"][key] == b["error"][key] for key in (["type"] if own_words else ["type", "message"]))
-    if "refused" in a:
+    if "refused" in a and "refused" in b:
         return a["refused"] == b["refused"]
-    a, b = (_symptoms(prop, case, outcome["value"]) for outcome in (a, b))
-    return within_tolerance(a, b, prop["rtol"], prop["atol"])
+    one, other = (_symptoms(prop, case, outcome.get("value")) for outcome in (a, b))
+    return within_tolerance(one, other, prop["rtol"], prop["atol"])
 
 
 def smallest_first(cases: list[Case]) -> list[int]:

@@ -12,7 +12,7 @@ from pathlib import Path
 from nbgrader.converters.base import NbGraderException
 from nbgrader.coursedir import CourseDirectory
 from tqdm import tqdm
-from traitlets.config import PyFileConfigLoader
+from traitlets.config.loader import PyFileConfigLoader
 
 from autograder.batch import workers as pools
 from autograder.nbgrader_plugins.autograde import TrustedAutograde

@@ -162,7 +162,7 @@ def _cluster(workers: int):
     from distributed.security import Security
 
     with (
-        dask.config.set(QUIET),
+        dask.config.set(QUIET),  # pyright: ignore[reportPrivateImportUsage]  # dask documents it
         LocalCluster(
             n_workers=workers,
             threads_per_worker=1,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import datetime
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import sqlalchemy
 from nbgrader.api import (
@@ -22,6 +22,8 @@ from nbgrader.api import (
     SubmittedAssignment,
     SubmittedNotebook,
 )
+
+from autograder.grading.results import Entries
 
 # nbgrader looks grades and comments up by their notebook, and its tables have no index for that: each lookup would
 # read the whole table. An index changes no row, and also makes nbgrader's own pages faster.
@@ -103,7 +105,9 @@ class Writer:
         finally:
             self._end_transaction()
 
-    def enter(self, assignment: str, student: str, timestamp: datetime.datetime | None, notebooks: dict) -> None:
+    def enter(
+        self, assignment: str, student: str, timestamp: datetime.datetime | None, notebooks: dict[str, Entries]
+    ) -> None:
         """Enter all scores, comments and penalties of a submission. Raises MissingEntry for an unknown assignment.
 
         notebooks: by name, as `grade_submission.grade` gives them
@@ -121,7 +125,9 @@ class Writer:
         finally:
             self._end_transaction()  # what was not committed is not there
 
-    def _enter(self, assignment: str, plans: dict[str, _Notebook], student: str, timestamp, notebooks: dict) -> None:
+    def _enter(
+        self, assignment: str, plans: dict[str, _Notebook], student: str, timestamp, notebooks: dict[str, Entries]
+    ) -> None:
         submission, _ = self._get_or_create(SubmittedAssignment, assignment_id=assignment, student_id=student)
         if timestamp is not None:
             submission.timestamp = timestamp
@@ -146,7 +152,7 @@ class Writer:
         self._db.add(row := table(**ids))
         return row, True
 
-    def _enter_grades(self, notebook: str, is_new: bool, cells: dict[str, str], result: dict) -> None:
+    def _enter_grades(self, notebook: str, is_new: bool, cells: dict[str, str], result: Entries) -> None:
         have, rows = {} if is_new else self._have(Grade, notebook), []
         for name, cell in cells.items():
             score, extra, suspect = result["grades"][name]
@@ -160,7 +166,7 @@ class Writer:
                 grade.needs_manual_grade = look or not result["missing"] and grade.manual_score is not None
         self._insert(Grade, rows)
 
-    def _enter_comments(self, notebook: str, is_new: bool, cells: dict[str, str], result: dict) -> None:
+    def _enter_comments(self, notebook: str, is_new: bool, cells: dict[str, str], result: Entries) -> None:
         have, rows = {} if is_new else self._have(Comment, notebook), []
         for name, cell in cells.items():
             if cell in have:
@@ -169,10 +175,10 @@ class Writer:
                 rows.append({"cell_id": cell, "notebook_id": notebook, "auto_comment": result["comments"][name]})
         self._insert(Comment, rows)
 
-    def _have(self, table, notebook: str) -> dict:
+    def _have(self, table, notebook: str) -> dict[str, Any]:
         return {row.cell_id: row for row in self._db.query(table).filter(table.notebook_id == notebook)}
 
-    def _insert(self, table, rows: list[dict]) -> None:
+    def _insert(self, table, rows: list[dict[str, Any]]) -> None:
         """Rows as plain data: making an object of each would take most of the time of entering."""
         if rows:
             self._db.execute(sqlalchemy.insert(table.__table__), rows)

@@ -13,6 +13,7 @@ import sys
 import time
 import traceback
 from pathlib import Path
+from typing import Any
 
 from autograder.grading import grade_submission, serialization
 from autograder.grading.results import RESULTS
@@ -45,7 +46,7 @@ def main(root: Path) -> int:
     return status
 
 
-def graded(root: Path) -> dict:
+def graded(root: Path) -> dict[str, Any]:
     """Grade the submission in its folder, and return the report for Gradescope.
 
     Raises NoJail if student code cannot be confined.
@@ -82,7 +83,9 @@ def graded(root: Path) -> dict:
     return {"tests": tests, "output": "\n".join(words)}
 
 
-def notebook_tests(released: list[dict], grades: dict, shown: dict[str, str]) -> list[dict]:
+def notebook_tests(
+    released: list[dict[str, Any]], grades: dict[str, Any], shown: dict[str, str]
+) -> list[dict[str, Any]]:
     """The tests of one notebook, one for each automatically graded cell.
 
     released: its cells, as `pack_assignment` has them; grades: points, extra credit and doubt, by cell

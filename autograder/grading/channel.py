@@ -142,9 +142,10 @@ def checked_outcome(reply: dict[str, Any]) -> Outcome:
             and all(isinstance(error[key], (str, type(None))) for key in ("type", "message", "code"))
         )
         if fits and isinstance(error["type"], str) and isinstance(error["line"], (int, type(None))):
-            return {"error": {**error, "type": error["type"][:80], "message": (error["message"] or "")[:500]}}
+            kind, message = error["type"][:80], (error["message"] or "")[:500]
+            return {"error": {"type": kind, "message": message, "line": error["line"], "code": error["code"]}}
     elif set(reply) == {"refused"} and isinstance(reply["refused"], str):
         return {"refused": reply["refused"][:300]}
     elif set(reply) == {"value"}:
-        return reply
+        return {"value": reply["value"]}
     raise NoAnswer(reasons.NO_FORM)

@@ -45,7 +45,7 @@ def needed(given: dict[int, str], others: list[str], names: set[str]) -> set[int
         any_name = any_name or _may_use_any(source)
     made = {place: _made(source) for place, source in given.items()}
     found: set[int] = set()
-    while more := {place for place in given.keys() - found if made[place] is None or made[place] & used}:
+    while more := {place for place in given.keys() - found if (own := made[place]) is None or own & used}:
         found |= more
         used = used.union(*(_used(given[place]) for place in more))
         any_name = any_name or any(_may_use_any(given[place]) for place in more)

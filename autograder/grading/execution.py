@@ -79,7 +79,7 @@ class Evaluated:
     used_up: whether something was cut short because the time for the notebook was over
     """
 
-    outputs: dict[int, list[dict]] = field(default_factory=dict)
+    outputs: dict[int, list[dict[str, Any]]] = field(default_factory=dict)
     seconds: dict[int, float] = field(default_factory=dict)
     reports: dict[str, Report] = field(default_factory=dict)
     flags: list[Flag] = field(default_factory=list)
@@ -187,16 +187,18 @@ class _Evaluation:
         self.done.used_up = self.done.used_up or time.monotonic() > self.deadline
         for cell in self.cells:
             if cell.check:
-                self._report(cell)
+                self._report(cell, cell.check)
             elif cell.place not in self.done.outputs:
                 self.done.outputs[cell.place] = _stopped(reasons.TIME_USED_UP)
         return self.done
 
     def _note_loss(self, lost: _SessionLost) -> None:
         """Leave the cell out that ran when the process was lost, but give one that ended a second try."""
+        if lost.cell is None:
+            return
         if lost.died and lost.cell not in self.retried:
             self.retried.add(lost.cell)
-        elif lost.cell is not None:
+        else:
             self.left_out[lost.cell] = str(lost)
             self.done.outputs[lost.cell] = _stopped(str(lost))
             self.done.flags.append(Flag("left out", f"a cell was left out: {lost}"))
@@ -244,15 +246,15 @@ class _Evaluation:
             if self.answers[name].open and time.monotonic() < self.deadline:
                 self.answers[name].run_cases(session.snapshots[name], self.deadline)
 
-    def _report(self, cell: Cell) -> None:
-        answer = self.answers[cell.check]
+    def _report(self, cell: Cell, name: str) -> None:
+        answer = self.answers[name]
         report = answer.report() or no_answer(answer.material, reasons.TIME_USED_UP)
         ended = [why for place, why in self.left_out.items() if place < cell.place]
         if ended and not report.not_done and not any(finding.passed for finding in report.findings):
             report.reason = f"a cell before it was stopped: {ended[-1]}"
         elif answer.missing and (raised := self._raised_in_the_cell_of(cell)):
-            report.reason += f"; its cell raised {raised}"
-        self.done.reports[cell.check] = report
+            report.reason = f"{report.reason}; its cell raised {raised}"
+        self.done.reports[name] = report
         self.done.flags += answer.flags
 
     def _raised_in_the_cell_of(self, check: Cell) -> str | None:
@@ -265,7 +267,7 @@ class _Evaluation:
         return None
 
 
-def _stopped(why: str) -> list[dict]:
+def _stopped(why: str) -> list[dict[str, Any]]:
     """The outputs of a cell that was not run to its end."""
     return [new_output("error", ename="Stopped", evalue=why, traceback=[f"Stopped: {why}"])]
 
@@ -320,7 +322,7 @@ class Session:
         program = [sys.executable, "-I", "-B", session, str(bubblewrap.ATTNLAB), *evaluation.libraries]
         return stack.enter_context(evaluation.confine(program, **options))
 
-    def run_cell(self, cell: Cell, seconds: float) -> tuple[list[dict], bool]:
+    def run_cell(self, cell: Cell, seconds: float) -> tuple[list[dict[str, Any]], bool]:
         """The outputs of one cell, and whether it was stopped because it was late.
 
         Raises _SessionLost if the process ends, or does not stop when it is interrupted.

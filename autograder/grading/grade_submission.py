@@ -17,6 +17,7 @@ import traceback
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 import nbformat
 from nbformat.v4 import rwbase
@@ -36,13 +37,14 @@ from autograder.grading import (
 )
 from autograder.grading.execution import Cell, Evaluated, evaluate
 from autograder.grading.reassembly import Reassembled, ReleasedCell, fit, reassemble
-from autograder.grading.results import MIMETYPE, RESULTS, Flag, as_record
+from autograder.grading.results import MIMETYPE, RESULTS, Entries, Flag, NotebookRecord, as_record
 from autograder.grading.submission import Refused, SubmittedCell, submitted_cells
 from autograder.sandbox.bubblewrap import Jail, NoJail
 from autograder.sandbox.limits import MAX_MARKUP, MAX_SEARCHED, WALL, Limits, Times
 from course import catalog, prerequisites
 from course.cells import exercise_of, nbgrader_of, new_output
 from course.kit import library_shortcuts
+from course.kit.exercise import Exercise
 from course.nbgrader_workarounds import utils
 
 NOT_RUN = "Not run while grading: no answer depends on this cell.\n"
@@ -70,7 +72,7 @@ class Settings:
     times: Times = Times()
     limits: Limits = Limits()
     preprocessors: list[str] = field(default_factory=list)
-    config: dict = field(default_factory=dict)
+    config: dict[str, Any] = field(default_factory=dict)
 
 
 def pack_assignment(
@@ -179,7 +181,7 @@ def _printable(text: str) -> str:
     return re.sub(r"[^\n -~]", "?", text[-4000:])
 
 
-def _exercises(notebook: str) -> dict:
+def _exercises(notebook: str) -> dict[str, Exercise]:
     return catalog.exercises_of(notebook) if notebook in catalog.chapters() else {}
 
 
@@ -287,7 +289,7 @@ class _Assignment:
 _assignment = functools.lru_cache(maxsize=8)(_Assignment)
 
 
-def _written(notebook, resources: dict, settings: Settings) -> bytes:
+def _written(notebook, resources: dict[str, Any], settings: Settings) -> bytes:
     for path in settings.preprocessors:
         module, _, kind = path.rpartition(".")
         step = getattr(importlib.import_module(module), kind)(config=Config(settings.config))
@@ -302,8 +304,8 @@ class NotebookGrade:
 
     def __init__(self, name: str, plan: Plan):
         self.name, self.plan = name, plan
-        self.notebook: nbformat.NotebookNode | None = None
-        self.reassembled: Reassembled | None = None
+        self.notebook: Any = None  # a NotebookNode
+        self.reassembled = Reassembled()
         self.evaluated = Evaluated()
         self.refused: str | None = None
         self.failed = False  # the grader cannot read or judge it, so a human must look
@@ -328,7 +330,7 @@ class NotebookGrade:
         self.failed, self.notes = True, []
         self.evaluated.flags.append(Flag("not graded", f"the notebook could not be graded: {why}"))
 
-    def files(self, handed_in: dict, notes: list[str], settings: Settings) -> dict:
+    def files(self, handed_in: dict[str, Any], notes: list[str], settings: Settings) -> dict[str, bytes]:
         """The notebook that is shown, by its file's name; none if it is missing."""
         if self.missing:
             return {}
@@ -365,7 +367,7 @@ class NotebookGrade:
         self._look_for_library_calls(cells, exercises, common.material)
         self._fill_in()
 
-    def _look_for_library_calls(self, cells: list[Cell], exercises: dict, material) -> None:
+    def _look_for_library_calls(self, cells: list[Cell], exercises: dict[str, Exercise], material) -> None:
         """An answer that calls a function for its whole work loses its points until a human has looked."""
         own = [cell for cell in cells if not cell.check and not self._is_plain(self.notebook.cells[cell.place])]
         if sum(len(cell.source) for cell in own) > MAX_SEARCHED:
@@ -382,7 +384,7 @@ class NotebookGrade:
             self.evaluated.flags += [Flag("library", str(use), name) for use in found if use.kind == "whole"]
             self.evaluated.reports[name] = library_calls.without_points(self.evaluated.reports[name], found)
 
-    def _code_cells(self, exercises: dict) -> list[Cell]:
+    def _code_cells(self, exercises: dict[str, Exercise]) -> list[Cell]:
         cells = []
         for place, cell in enumerate(self.notebook.cells):
             if cell.cell_type == "code" and place not in self.reassembled.not_run:
@@ -407,7 +409,8 @@ class NotebookGrade:
         count, budget = 0, sanitize.OutputBudget(markup=MAX_MARKUP // 2)
         for place, cell in enumerate(self.notebook.cells):
             mark = nbgrader_of(cell)
-            report = self.evaluated.reports.get(exercise_of(mark.get("grade_id", ""))) if mark.get("grade") else None
+            name = exercise_of(mark.get("grade_id")) if mark.get("grade") else None
+            report = self.evaluated.reports.get(name) if name else None
             if self._is_plain(cell):
                 cell.metadata["given"] = True  # metadata is the grader's; a student's is not read
             elif not mark.get("locked") and not _is_as_released(cell):
@@ -424,10 +427,10 @@ class NotebookGrade:
             else:
                 cell.outputs = self.evaluated.outputs.get(place, [])
                 for output in cell.outputs:
-                    if output.output_type == "execute_result":
-                        output.execution_count = count
+                    if output["output_type"] == "execute_result":
+                        output["execution_count"] = count
 
-    def entries(self) -> dict:
+    def entries(self) -> Entries:
         """The entries for the gradebook: points, extra credit and doubt by graded cell, and comments."""
         released = self.plan.released
         return {
@@ -435,12 +438,14 @@ class NotebookGrade:
             "grades": {
                 cell.name: [*self._score(cell), self._needs_confirmation(cell)]
                 for cell in released
-                if cell.grade or cell.task
+                if cell.name and (cell.grade or cell.task)
             },
-            "comments": {cell.name: self._comment(cell.name) for cell in released if cell.solution or cell.task},
+            "comments": {
+                cell.name: self._comment(cell.name) for cell in released if cell.name and (cell.solution or cell.task)
+            },
         }
 
-    def record(self) -> dict:
+    def record(self) -> NotebookRecord:
         """The entries for `results.json`."""
         return {
             "missing": self.missing,
@@ -451,7 +456,7 @@ class NotebookGrade:
             "exercises": [as_record(report, self.name) for report in self.evaluated.reports.values()],
         }
 
-    def _cell(self, name: str) -> nbformat.NotebookNode:
+    def _cell(self, name: str | None) -> nbformat.NotebookNode:
         return next(cell for cell in self.notebook.cells if nbgrader_of(cell).get("grade_id") == name)
 
     def _score(self, cell: ReleasedCell) -> tuple[float | None, float | None]:
@@ -461,13 +466,13 @@ class NotebookGrade:
             return 0.0, 0.0 if exercise else None
         if cell.task:
             return None, None  # a human's to grade, whatever was done
-        report = self.evaluated.reports.get(exercise)
+        report = self.evaluated.reports.get(exercise or "")
         if report is not None:
             return (0.0, report.points) if report.bonus else (report.points, None)
         return self._score_as_nbgrader(cell.name), None
 
-    def _score_as_nbgrader(self, name: str) -> float | None:
-        quiet = nbformat.from_dict(self._cell(name))
+    def _score_as_nbgrader(self, name: str | None) -> float | None:
+        quiet: Any = nbformat.from_dict(self._cell(name))
         if quiet.cell_type == "code":  # a warning is not a failure
             quiet.outputs = [output for output in quiet.outputs if output.get("name") != "stderr"]
         try:
@@ -477,12 +482,12 @@ class NotebookGrade:
         return score if score is None or math.isfinite(score) and 0 <= score <= most else 0.0
 
     def _needs_confirmation(self, cell: ReleasedCell) -> bool:
-        if self.refused or self.reassembled and cell.name in self.reassembled.needs_confirmation:
+        if self.refused or cell.name in self.reassembled.needs_confirmation:
             return True
         exercise = exercise_of(cell.name)
         return self.failed or any(flag.exercise == exercise and flag.doubts_score for flag in self.evaluated.flags)
 
-    def _comment(self, name: str) -> str | None:
+    def _comment(self, name: str | None) -> str | None:
         """nbgrader's comment on a solution cell."""
         if self.missing:
             return None
@@ -492,7 +497,7 @@ class NotebookGrade:
         cell = self._cell(name)
         if not nbgrader_of(cell).get("locked") and _is_as_released(cell):
             return "No response."
-        report = self.evaluated.reports.get(name)
+        report = self.evaluated.reports.get(name or "")
         if report is not None and report.reason and not report.not_done:
             return sanitize.plain(report.reason)
         told = self.reassembled.told.get(name)

@@ -15,6 +15,7 @@ import re
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import nbformat
 
@@ -51,7 +52,7 @@ class ReleasedCell:
         """The cell as a student received it."""
         return (self.source if self.given is None else self.given).strip()
 
-    def metadata(self) -> dict:
+    def metadata(self) -> dict[str, Any]:
         """nbgrader's metadata; nothing of a plain cell."""
         if self.name is None:
             return {}
@@ -71,11 +72,11 @@ class Reassembled:
     told: what a student should know, by the name of the answer
     """
 
-    notebook: nbformat.NotebookNode
+    notebook: Any = None  # a NotebookNode, once it is made
     notes: list[str] = field(default_factory=list)
     not_run: set[int] = field(default_factory=set)
-    needs_confirmation: set[str] = field(default_factory=set)
-    told: dict[str, str] = field(default_factory=dict)
+    needs_confirmation: set[str | None] = field(default_factory=set)
+    told: dict[str | None, str] = field(default_factory=dict)
 
 
 def reassemble(
@@ -168,7 +169,7 @@ class _Reassembly:
         An older release may have another cell under the same id.
         """
         cell, text = self.submitted[number], self.submitted[number].source.strip()
-        place = self.by_id.get(cell.id)
+        place = None if cell.id is None else self.by_id.get(cell.id)
         if place is None or self.released[place].name is None or text == self.released[place].text:
             return place
         if place not in self.names or text in self.not_answers:
@@ -292,7 +293,7 @@ class _Reassembly:
 
     def made(self, run_extra: bool) -> Reassembled:
         """The notebook, with notes."""
-        result = Reassembled(None, list(self.notes))
+        result = Reassembled(notes=list(self.notes))
         if self.unmarked:
             result.notes.insert(0, "no cell has nbgrader's mark or its id; answers were found by the names they define")
         added = self._added(run_extra, result)
@@ -313,11 +314,10 @@ class _Reassembly:
             add(place)
         for place in self.needs_confirmation:
             graded = [place, *self._checks_of(place)]
-            result.needs_confirmation |= {self.released[other].name for other in graded if self.released[other].grade}
-        result.told = {
-            self.released[place].name: UNDECIDED if place in self.needs_confirmation else SEVERAL
-            for place in self.several
-        }
+            result.needs_confirmation |= {cell.name for other in graded if (cell := self.released[other]).grade}
+        for place in self.several:
+            why = UNDECIDED if place in self.needs_confirmation else SEVERAL
+            result.told[self.released[place].name] = why
         result.notebook = cells.new_notebook(made, "cell")
         return result
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, TypedDict
 
 from attnlab.checking.judge import Report
 from autograder.grading.submission import Refused, read_bytes
@@ -62,11 +62,57 @@ class Flag:
         return self.kind in {"made up", "library"}
 
 
-def as_record(report: Report, file: str) -> dict:
-    """Return a report as one JSON object.
+class PropertyRecord(TypedDict):
+    """One property of an answer in `results.json`. hint: the author's or, if there is none, what happened"""
 
-    The hint of a failed property is its author's or, if the author gave no hint, what happened.
+    title: str
+    passed: bool
+    points: float
+    max_points: float
+    hint: str | None
+    misconception: str | None
+    relation: str | None
+    follows: bool
+    detail: str | None
+
+
+class Record(TypedDict):
+    """One answer in `results.json`. Older records lack `not_done` and `through`."""
+
+    file: str
+    exercise: str
+    points: float
+    max_points: float
+    properties: list[PropertyRecord]
+    reason: str | None
+    not_done: bool
+    through: list[str]
+
+
+class NotebookRecord(TypedDict):
+    """One notebook in `results.json`. Older records have words for flags."""
+
+    missing: bool
+    refused: str | None
+    seconds: float
+    notes: list[str]
+    flags: list[dict[str, str | None]]
+    exercises: list[Record]
+
+
+class Entries(TypedDict):
+    """One notebook's entries for the gradebook.
+
+    grades: points, extra credit and whether a human should confirm them, by graded cell; comments: by answer
     """
+
+    missing: bool
+    grades: dict[str, list[float | bool | None]]
+    comments: dict[str, str | None]
+
+
+def as_record(report: Report, file: str) -> Record:
+    """Turn a report into one JSON object."""
     return {
         "file": file,
         "exercise": report.exercise,

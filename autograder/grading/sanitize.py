@@ -18,6 +18,7 @@ import site
 import struct
 import sys
 from dataclasses import dataclass
+from typing import Any
 
 import nh3
 from jinja2 import pass_context
@@ -116,7 +117,7 @@ class _Full(Exception):
     """Raised where an output has no room left."""
 
 
-def outputs(given: list[dict], count: int, budget: OutputBudget | None = None) -> list:
+def outputs(given: list[dict[str, Any]], count: int, budget: OutputBudget | None = None) -> list:
     """Outputs of a cell, as nbformat has them, from what a student's process says they are."""
     budget, kept, full = budget or OutputBudget(), [], False
     for output in given:
@@ -128,7 +129,7 @@ def outputs(given: list[dict], count: int, budget: OutputBudget | None = None) -
     return [*kept, new_output("stream", name="stdout", text=f"{TOO_MUCH}\n")] if full else kept
 
 
-def _output(output: dict, count: int, budget: OutputBudget) -> list:
+def _output(output: dict[str, Any], count: int, budget: OutputBudget) -> list:
     kind = output.get("output_type")
     if kind == "stream":
         name = "stderr" if output.get("name") == "stderr" else "stdout"
@@ -136,8 +137,8 @@ def _output(output: dict, count: int, budget: OutputBudget) -> list:
         budget.spend(characters=len(text))
         return [new_output("stream", name=name, text=text)]
     if kind == "error":
-        traceback = output.get("traceback") if isinstance(output.get("traceback"), list) else []
-        lines = [_text(line)[:10_000] for line in traceback[:100]]
+        traceback = output.get("traceback")
+        lines = [_text(line)[:10_000] for line in traceback[:100]] if isinstance(traceback, list) else []
         budget.spend(characters=sum(map(len, lines)))
         name, words = _text(output.get("ename"))[:200], _text(output.get("evalue"))[:2000]
         return [new_output("error", ename=name, evalue=words, traceback=lines)]
@@ -148,7 +149,7 @@ def _output(output: dict, count: int, budget: OutputBudget) -> list:
     return []
 
 
-def _data(given: dict, budget: OutputBudget) -> dict:
+def _data(given: dict[str, Any], budget: OutputBudget) -> dict[str, Any]:
     """The kinds that are kept."""
     kept, pixels = {}, 0
     for kind in ("image/png", "image/jpeg"):

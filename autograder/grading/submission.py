@@ -12,6 +12,7 @@ import re
 import stat
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from autograder.sandbox.limits import (
     MAX_CELLS,
@@ -160,7 +161,7 @@ def _without_outputs(data: bytes) -> bytes:
     return b"".join([*kept, data[start:]]) if top is None else data
 
 
-def _submitted_cell(cell: dict) -> SubmittedCell:
+def _submitted_cell(cell: dict[str, Any]) -> SubmittedCell:
     source = cell.get("source", cell.get("input", ""))
     if isinstance(source, list):
         source = "".join(line for line in source if isinstance(line, str))

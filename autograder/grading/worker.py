@@ -16,7 +16,7 @@ import sys
 import tempfile
 from collections.abc import Iterable, Iterator
 from multiprocessing.connection import Connection
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from autograder.grading import reasons
 from autograder.sandbox.bubblewrap import NoJail
@@ -81,10 +81,11 @@ class Grader:
                 self.close()
                 raise
 
-    def _ask(self, common: bytes, submission: bytes, order: dict) -> bytes:
-        if self._process is None or self._process.poll() is not None:
+    def _ask(self, common: bytes, submission: bytes, order: dict[str, Any]) -> bytes:
+        process = self._process
+        if process is None or process.poll() is not None:
             self.close()
-            self._start()
+            process = self._start()
         notebook = None
         try:
             self._connection.send_bytes(json.dumps({**order, "new": self._common is not common}).encode())
@@ -96,14 +97,14 @@ class Grader:
                 notebook = said[1:].decode()
         except (EOFError, OSError):
             with contextlib.suppress(subprocess.TimeoutExpired):
-                self._process.wait(10)
-            self._process.kill()  # it has only closed its socket, or sent far too much
-            raise _Ended(notebook, self._process.wait()) from None
+                process.wait(10)
+            process.kill()  # it has only closed its socket, or sent far too much
+            raise _Ended(notebook, process.wait()) from None
         if said[:1] == RESULT:
             return said[1:]
         raise (NoJail if said[:1] == NO_JAIL else CourseError)(said[1:].decode("utf-8", "replace"))
 
-    def _start(self) -> None:
+    def _start(self) -> subprocess.Popen:
         self._folder = tempfile.TemporaryDirectory(prefix="grader-", ignore_cleanup_errors=True)
         own, other = socket.socketpair()
         with other:
@@ -116,6 +117,7 @@ class Grader:
                 env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "TMPDIR": self._folder.name},
             )
         self._connection = Connection(own.detach())
+        return self._process
 
     def close(self) -> None:
         """End the process, and with it every jail that it has."""

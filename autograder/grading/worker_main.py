@@ -15,6 +15,7 @@ import sys
 import traceback
 from multiprocessing.connection import Connection
 from pathlib import Path
+from typing import Any
 
 from autograder.grading import grade_submission
 from autograder.grading.worker import BEGUN, FAILED, NO_JAIL, OUT_OF_MEMORY, RESULT
@@ -38,7 +39,7 @@ def main(descriptor: str, parent: str) -> None:
         connection.send_bytes(_answer(connection, common, submission, order))
 
 
-def _answer(connection: Connection, common: bytes, submission: bytes, order: dict) -> bytes:
+def _answer(connection: Connection, common: bytes, submission: bytes, order: dict[str, Any]) -> bytes:
     def begun(notebook: str) -> None:
         connection.send_bytes(BEGUN + notebook.encode())
 

@@ -22,6 +22,7 @@ import sqlalchemy
 from nbgrader.api import Gradebook, MissingEntry
 from nbgrader.converters import Autograde
 from nbgrader.converters.base import NbGraderException
+from nbgrader.coursedir import CourseDirectory
 from nbgrader.preprocessors import AssignLatePenalties
 from traitlets import Any, Bool, Float, Int, List, Unicode
 
@@ -44,6 +45,7 @@ MAX_GIVEN = 256 << 20  # bytes of an assignment's own files, which every grading
 class TrustedAutograde(Autograde):
     """Autograding that takes from a submission only what a student may decide."""
 
+    coursedir: CourseDirectory  # as a trait has no type
     extra_cells = Bool(True, help="Run code in cells that students added. Either way the report mentions them.").tag(
         config=True
     )

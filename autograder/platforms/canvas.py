@@ -37,4 +37,4 @@ def owner(name: str) -> Owner | None:
 def feedback_name(member: str, page: str) -> str:
     """The name under which Canvas accepts a page as a comment on the submission with this file."""
     found = owner(member)
-    return member[: len(member) - len(found.rest)] + page
+    return member[: len(member) - len(found.rest if found else "")] + page

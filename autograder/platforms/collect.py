@@ -18,6 +18,7 @@ import tempfile
 from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
+from typing import Any
 
 from autograder.gradebook import scores
 from autograder.grading.submission import Refused, read_bytes
@@ -148,7 +149,7 @@ class _Collector:
                 row = Row(next(iter(by_label)) or key, LEFT_OUT, [f"could not be collected: {error!r}"])
             self.rows.append(row)
 
-    def _ids(self, platform: str, students: dict[str, dict[str, _HandedIn]]) -> dict:
+    def _ids(self, platform: str, students: dict[str, dict[str, _HandedIn]]) -> dict[str, Any]:
         """Find the owner of each key: a student of the roster, or words that say why it has none."""
         chosen = {}
         names_of = (
@@ -190,6 +191,7 @@ class _Collector:
         self, platform: str, owner: Owner, claims: collections.Counter, given: dict[str, str]
     ) -> roster.Student:
         """The student on the roster. A student who was found by name keeps that number. Raises NotFound."""
+        assert self.roster
         for student in self.roster.students:
             if student.id == given.get(owner.number) and not student.numbers.get(platform):
                 return student
@@ -227,7 +229,7 @@ class _Collector:
         there = _existing_files(place)
         if there is not None and _content(there) == _content(files) and _time(there) == _time(files):
             row.status = UNCHANGED
-        elif there and _time(there) and _time(files) and _time(files) < _time(there):
+        elif there and (before := _time(there)) and (now := _time(files)) and now < before:
             row.status = UNCHANGED
             row.notes.insert(0, "what was collected before is newer, and is kept")
             return row
@@ -340,7 +342,7 @@ def _clones(source: Path) -> Callable[[str, bool], Owner | None]:
     return owner_of
 
 
-def read_record(folder: Path) -> dict:
+def read_record(folder: Path) -> dict[str, Any]:
     """Where a submission came from; nothing if that is not known. folder: STUDENT/ASSIGNMENT among the records"""
     try:
         found = json.loads(read_bytes(folder / RECORD, 1 << 20))
@@ -364,8 +366,8 @@ def _recorded(platform: str, course: Path, assignment: str = "*") -> Iterator[tu
 
 def _own_name(path: str, handed_in: _HandedIn) -> str:
     """The name that the student gave a file."""
-    parts = PurePosixPath(path).parts
-    return parts[-1] if len(parts) > 1 else handed_in.owners[parts[0]].rest or parts[0]
+    first, *inner = PurePosixPath(path).parts
+    return inner[-1] if inner else handed_in.owners[first].rest or first
 
 
 def _tidy(label: str) -> str:

@@ -10,6 +10,7 @@ import csv
 import datetime
 import math
 from pathlib import Path
+from typing import Any
 
 from autograder.gradebook import scores
 from autograder.gradebook.writer import Writer
@@ -59,7 +60,9 @@ def read(
     return longer
 
 
-def _longer(row: dict, due: datetime.datetime | None, zone: datetime.tzinfo, where: str) -> datetime.timedelta:
+def _longer(
+    row: dict[str, Any], due: datetime.datetime | None, zone: datetime.tzinfo, where: str
+) -> datetime.timedelta:
     if until := row.get("until", "").strip():
         if due is None:
             raise CourseError(f"{where}: until needs a due date: `nbgrader db assignment add ... --duedate ...`")

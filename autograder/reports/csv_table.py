@@ -6,6 +6,7 @@ import csv
 import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import Any
 
 from autograder.reports.model import ClassReport
 from autograder.reports.summary import shorten
@@ -33,7 +34,7 @@ def harmless(value):
     return _FORMULA.sub(r"\1'\2", value[:20_000])
 
 
-def report_rows(report: ClassReport) -> Iterator[dict]:
+def report_rows(report: ClassReport) -> Iterator[dict[str, Any]]:
     """One row per student and exercise."""
     for student in report.students:
         for exercise in report.exercises:

@@ -10,6 +10,7 @@ import re
 import statistics
 import textwrap
 from pathlib import Path
+from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup, escape
@@ -53,7 +54,7 @@ def _code(text: str) -> Markup:
     return Markup(re.sub(r"`([^`]+)`", r"<code>\1</code>", str(escape(text))))
 
 
-def _totals(report: ClassReport) -> list[dict]:
+def _totals(report: ClassReport) -> list[dict[str, Any]]:
     """The bars of a histogram: at most ten, each with its edges, and how many totals are between them."""
     totals = [student.total for student in report.graded()]
     top = max(report.max_score, *totals, 1.0)
@@ -64,7 +65,7 @@ def _totals(report: ClassReport) -> list[dict]:
     return bars
 
 
-def _exercises(report: ClassReport) -> list[dict]:
+def _exercises(report: ClassReport) -> list[dict[str, Any]]:
     found = []
     for exercise in report.exercises:
         rows = [(title, had, asked) for title, (had, asked) in report.properties(exercise).items()]
@@ -74,7 +75,7 @@ def _exercises(report: ClassReport) -> list[dict]:
     return found
 
 
-def _misconceptions(report: ClassReport) -> dict | None:
+def _misconceptions(report: ClassReport) -> dict[str, Any] | None:
     found = report.misconceptions()
     if not found:
         return None
@@ -84,7 +85,7 @@ def _misconceptions(report: ClassReport) -> dict | None:
     return {"rows": rows, "bars": _bars(bars)}
 
 
-def _bars(bars: list[tuple]) -> list[dict]:
+def _bars(bars: list[tuple]) -> list[dict[str, Any]]:
     """Bars of a plot, each with the lines of its label and its place from the top.
 
     bars: (label, share from 0 to 1, a few words after the bar)

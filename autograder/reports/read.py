@@ -7,6 +7,7 @@ import json
 import math
 import os
 from pathlib import Path
+from typing import Any
 
 from autograder.gradebook import released, scores
 from autograder.grading.results import MAX_RESULTS, RESULTS, Flag, as_graded
@@ -82,7 +83,7 @@ def _exercises(found: scores.Scores, course: Path) -> list[Exercise]:
     for notebook in {cell.notebook for cell in found.cells}:
         path = _inside(course / "source", found.assignment, f"{notebook}.ipynb")
         with contextlib.suppress(OSError, ValueError, LookupError, TypeError, AttributeError):
-            for number, cell in enumerate(json.loads(path.read_bytes())["cells"]):
+            for number, cell in enumerate(json.loads(path.read_bytes() if path else "")["cells"]):
                 places[notebook, cell["metadata"].get("nbgrader", {}).get("grade_id")] = number
     for cell in found.cells:
         kind = "written" if cell.kind == "markdown" else cell.kind
@@ -160,7 +161,7 @@ def _add_results(report: ClassReport, student: Student, course: Path, handed_in:
         student.seconds[name] = work["seconds"]
         student.review += [prefix + text for text in (*work["flags"], *work["notes"])]
         for exercise in report.exercises:
-            record = records.get(exercise_of(exercise.cell))
+            record = records.get(exercise_of(exercise.cell) or "")
             if exercise.notebook == name and record:
                 student.records[name, exercise.cell] = record
                 _compare(student, exercise, record)
@@ -179,7 +180,7 @@ def _compare(student: Student, exercise: Exercise, record: Record) -> None:
         )
 
 
-def _notebook(found: dict) -> tuple[dict, dict[str, Record]]:
+def _notebook(found: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Record]]:
     """One notebook of results.json, checked. Raises one of many errors where it is not as it should be."""
     work = {
         "missing": found["missing"] is True,
@@ -192,7 +193,7 @@ def _notebook(found: dict) -> tuple[dict, dict[str, Record]]:
     return work, {_text(e["exercise"]): _record(e) for e in found["exercises"]}
 
 
-def _record(found: dict) -> Record:
+def _record(found: dict[str, Any]) -> Record:
     properties = [
         (_text(p["title"]), p["passed"] is True, _text_or_none(p["misconception"])) for p in found["properties"]
     ]

@@ -83,7 +83,7 @@ def printable_code(line: str) -> str:
     return line[: len(line) - len(line.lstrip())] + printable(line)
 
 
-def read(assignment: str, course: Path) -> tuple[dict, dict]:
+def read(assignment: str, course: Path) -> tuple[dict[tuple[str, str], str], dict[tuple[str, str], dict[str, str]]]:
     """The given code and the answers: sources by notebook and cell, and for answers also by student.
 
     Answers are those of the autograded notebooks, where each is in its own cell.
@@ -135,7 +135,7 @@ def alike(answers: dict[str, str], given: str) -> tuple[list[Pair], int]:
         pair for students in students_of.values() for pair in itertools.combinations(students, 2)
     )
     pairs = [
-        Pair(pair, count / min(len(found[student]) for student in pair), count, tuple(answers[one] for one in pair))
+        Pair(pair, count / min(len(found[student]) for student in pair), count, (answers[pair[0]], answers[pair[1]]))
         for pair, count in common.items()
     ]
     return sorted((p for p in pairs if p.share >= ALIKE), key=lambda p: (-p.share, p.students)), len(found)

@@ -19,6 +19,7 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 from autograder.sandbox.cgroup import Group
 from autograder.sandbox.limits import Limits
@@ -51,6 +52,7 @@ def problem() -> str | None:
             "bubblewrap is not installed (Debian: apt-get install bubblewrap), so student code could read and "
             "change what it likes"
         )
+    out = err = b""
     for _ in range(2):  # again if it was killed: that says nothing about the machine
         with Jail([sys.executable, "-I", "-S", "-c", "print('confined')"]) as jail:
             out, err = jail.process.communicate(timeout=60)
@@ -95,7 +97,10 @@ class Jail:
     program: the command line, of paths that are the same inside
     files: name in the home folder -> path of a file to be read there
     pass_fds: descriptors that go to the program; `passed` has the numbers they have there
+    process: a Popen with pipes, or a fork with the same methods (see `fork_client`)
     """
+
+    process: Any
 
     def __init__(
         self,

@@ -32,7 +32,8 @@ class Group:
             if unified.is_file() and {"memory", "pids"} <= set(unified.read_text().split()):
                 group._add(CGROUPS, {"memory.max": limits.memory, "memory.swap.max": 0, **processes})
             else:  # version 1: a hierarchy for each
-                memory = dict.fromkeys(("memory.limit_in_bytes", "memory.memsw.limit_in_bytes"), limits.memory)
+                names = ["memory.limit_in_bytes", "memory.memsw.limit_in_bytes"]
+                memory: dict[str, int] = dict.fromkeys(names, limits.memory)
                 for name, settings in (("memory", memory), ("pids", processes)):
                     if (CGROUPS / name).is_dir():
                         group._add(CGROUPS / name, settings)

@@ -192,6 +192,6 @@ class _Forked:
         """Raises subprocess.TimeoutExpired, as `Popen.wait` does."""
         if self._handle is not None:
             if not select.select([self._handle], [], [], timeout)[0]:
-                raise subprocess.TimeoutExpired("fork", timeout)
+                raise subprocess.TimeoutExpired("fork", timeout or 0.0)
             os.close(self._handle)
             self._handle = None

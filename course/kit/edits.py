@@ -133,5 +133,5 @@ def _without_docstrings(source: str, node: ast.stmt) -> str:
         if isinstance(inner, (ast.FunctionDef, ast.ClassDef)) and ast.get_docstring(inner, clean=False) is not None:
             text = inner.body[0]
             if len(inner.body) > 1:
-                gone |= set(range(text.lineno, text.end_lineno + 1))
-    return "\n".join(lines[n - 1] for n in range(first, node.end_lineno + 1) if n not in gone)
+                gone |= set(range(text.lineno, (text.end_lineno or text.lineno) + 1))
+    return "\n".join(lines[n - 1] for n in range(first, (node.end_lineno or first) + 1) if n not in gone)

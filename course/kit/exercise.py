@@ -235,9 +235,11 @@ class Exercise:
         reference = prop.reference or self.reference
         raw = [raw_outcomes_of(reference, prop.probe.name, case) for case in cases]
         expected = [prop.probe.verdict(case, outcomes) for case, outcomes in zip(cases, raw)]
+        results: list[Result] = []
         for outcome in expected:
             if "value" not in outcome or outcome["value"].get("in_time") is False:
                 raise RuntimeError(f"the reference of {self.name} fails on “{prop.title}”: {outcome}")
+            results.append(outcome)
         return {
             "title": prop.title,
             "points": prop.points,
@@ -246,7 +248,7 @@ class Exercise:
             "rtol": prop.rtol,
             "atol": prop.atol,
             "cases": cases,
-            "expected": expected,
+            "expected": results,
             "replies": [[-(-len(codec.frame(outcome)) // 1024) for outcome in row] for row in raw],
         }
 
@@ -262,17 +264,19 @@ def _kept(outcome: Outcome, right: Result, prop: schema.Property, case: Case) ->
     """The part of a wrong answer's outcome that is stored: without its source, and only its symptoms."""
     if "error" in outcome:
         outcome["error"].update(line=None, code=None)
-    for part, value in outcome.get("value", {}).items():
+    found = outcome["value"] if "value" in outcome else {}
+    for part, value in found.items():
         if not PROBES[prop["probe"]].part(part, case).symptom:
             expected = right["value"][part]
             is_right = within_tolerance(expected, value, prop["rtol"], prop["atol"])
-            outcome["value"][part] = expected if is_right else None
+            found[part] = expected if is_right else None
     return outcome
 
 
 def compact(material: schema.Material) -> schema.Material:
     """Prepare material for storage: None replaces a misconception's result where it is right."""
-    for m in material["misconceptions"]:
+    stored: Any = material["misconceptions"]
+    for m in stored:
         m["outcomes"] = [
             [
                 None

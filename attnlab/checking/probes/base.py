@@ -133,12 +133,14 @@ class Probe:
 
     def verdict(self, case: Case, outcomes: list[Outcome]) -> Outcome:
         """Conclude the outcome of a case from those of its calls: the first that is not a result, or else from all."""
+        raw: list[Parts] = []
         for outcome in outcomes:
             if "value" not in outcome:
                 return outcome
+            raw.append(outcome["value"])
         used = [outcome.get("used", {}) for outcome in outcomes]
         try:
-            return {"value": self.conclude([outcome["value"] for outcome in outcomes], used, **case)}
+            return {"value": self.conclude(raw, used, **case)}
         except ProbeError as error:
             return {"refused": str(error)}
         except Exception:  # any error that the results of a compromised process cause

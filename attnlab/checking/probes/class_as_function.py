@@ -28,7 +28,7 @@ class ClassAsFunction:
     def __init__(self, cls):
         self.cls = cls
 
-    def make(self, init: dict[str, Any], weights: dict[str, torch.Tensor]):
+    def make(self, init: dict[str, Any], weights: dict[str, torch.Tensor]) -> tuple[Any, dict[str, torch.nn.Parameter]]:
         """An object of the class with these weights, and the parameters that got them. Raises ProbeError if none
         fit."""
         import torch
@@ -39,12 +39,14 @@ class ClassAsFunction:
         for dtype in dict.fromkeys(weight.dtype for weight in weights.values()):
             made = made.to(dtype)
         parameters = _parameters_of(made, weights)
-        named = {key: parameters.get(key) for key in weights}
         if "*" in weights:
             if len(parameters) != 1:
                 raise ProbeError(f"it should have one parameter; it has {len(parameters)}")
-            named = {"*": next(iter(parameters.values()))}
-        for key, parameter in named.items():
+            wanted = {"*": next(iter(parameters.values()))}
+        else:
+            wanted = {key: parameters.get(key) for key in weights}
+        named: dict[str, torch.nn.Parameter] = {}
+        for key, parameter in wanted.items():
             if parameter is None:
                 there = f"it has {', '.join(parameters)}"[:160] if parameters else "it has none at all"
                 raise ProbeError(f"it has no parameter `{key}`; {there}")
@@ -53,6 +55,7 @@ class ClassAsFunction:
                 raise ProbeError(
                     f"{which} has shape {tuple(parameter.shape)} where {tuple(weights[key].shape)} was expected"
                 )
+            named[key] = parameter
         with torch.no_grad():
             for parameter in parameters.values():
                 numbers = torch.linspace(-0.7, 0.9, parameter.numel(), dtype=torch.float64)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from typing import Any
 
 import numpy as np
 
@@ -103,7 +104,7 @@ class ChunkedReading(Probe):
         name = next(iter(inputs))
         streams = [value for value in (inputs.pop(name), beside) if value is not None]
 
-        def cache(tokens):
+        def cache(tokens) -> dict[str, Any]:
             with fakes_allowed():
                 if plural:
                     return {"caches": [FixedCache(tokens) for _ in made.blocks]}

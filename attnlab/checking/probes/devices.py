@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import functools
 import inspect
+from typing import TYPE_CHECKING, Any
 
 from attnlab.checking.probes.base import PROBES, Part, Probe
 from attnlab.checking.probes.class_as_function import ClassAsFunction, ProbeError
+
+if TYPE_CHECKING:
+    from attnlab.checking.schema import Outcome
 
 
 class AnyDevice(Probe):
@@ -40,10 +44,13 @@ class AnyDevice(Probe):
 
     def conclude(self, raw, used, *, probe="call", **case):
         device = ", ".join(sorted({name for seen in raw for name in seen["device"]}))
-        outcomes = [{"value": {part: value for part, value in seen.items() if part != "device"}} for seen in raw]
+        outcomes: list[Outcome] = [
+            {"value": {part: value for part, value in seen.items() if part != "device"}} for seen in raw
+        ]
         found = PROBES[probe].verdict(case, outcomes)
-        if "value" not in found:
+        if "refused" in found:
             raise ProbeError(found["refused"])
+        assert "value" in found  # as in all outcomes
         return {**found["value"], "device": device}
 
     def part(self, name, case):
@@ -70,7 +77,8 @@ def _on_device(run, devices: set[str]):
     @functools.wraps(run)
     def called(*args, **given):
         with torch.no_grad(), FakeDevice():
-            result = run(*to_fake_device(args), **to_fake_device(given))
+            moved: Any = to_fake_device((args, given))
+            result = run(*moved[0], **moved[1])
             devices.update(leaf.device.type for leaf in tree_iter(result) if isinstance(leaf, torch.Tensor))
             return to_cpu(result)
 
@@ -85,7 +93,7 @@ class _OnDevice:
 
         from attnlab.checking.fake_device import to_fake_device
 
-        self._made = to_fake_device(made) if isinstance(made, torch.nn.Module) else made
+        self._made: Any = to_fake_device(made) if isinstance(made, torch.nn.Module) else made
         self._devices = devices
 
     def __getattr__(self, name):

@@ -40,7 +40,7 @@ class Seeded(Probe):
         try:
             np.random.seed(global_seed)
             result = codec.copied(f(**inputs, rng=rng))
-            state = np.random.get_state()
+            state: Any = np.random.get_state()
         finally:
             np.random.set_state(kept)
         return {"result": result, "global": [state[1], int(state[2])], "rng": rng.bit_generator.state}
@@ -50,7 +50,7 @@ class Seeded(Probe):
 
     def conclude(self, raw, used, *, seed, least=None, **case):
         first, again, other = (seen["result"] for seen in raw)
-        state = np.random.RandomState(GLOBAL_SEED).get_state()
+        state: Any = np.random.RandomState(GLOBAL_SEED).get_state()
         return {
             "repeats": bitwise_equal(first, again),
             "varies": not bitwise_equal(first, other),
@@ -150,8 +150,8 @@ class SampledValue(Probe):
         return {"about": _region(numbers[0], regions)}
 
 
-def _region(number: float, regions: dict[str, tuple[float, float]]):
-    return next((name for name, (low, high) in regions.items() if low <= number <= high), number)
+def _region(number: float, regions: dict[str, tuple[float, float]] | None):
+    return next((name for name, (low, high) in (regions or {}).items() if low <= number <= high), number)
 
 
 class Repeated(Probe):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from attnlab.checking import codec
 from attnlab.checking.formatting import kind_of
 from attnlab.checking.probes.base import Part, Probe, bitwise_equal
@@ -23,7 +25,7 @@ class Gradients(Probe):
     def call(self, f, *, upstream, **inputs):
         import torch
 
-        leaves = {
+        leaves: dict[str, Any] = {
             name: value.clone().requires_grad_()
             for name, value in inputs.items()
             if isinstance(value, torch.Tensor) and value.is_floating_point()
@@ -42,7 +44,7 @@ class Gradients(Probe):
         for output, weight in zip(outputs, upstream):
             if any(1 not in (a, b) and a != b for a, b in zip(output.shape[::-1], weight.shape[::-1])):
                 raise ProbeError(f"the result has shape {tuple(output.shape)} where {tuple(weight.shape)} was expected")
-        total = sum((output * weight).sum() for output, weight in zip(outputs, upstream))
+        total: Any = sum((output * weight).sum() for output, weight in zip(outputs, upstream))
         if total.requires_grad:
             total.backward()
         if "*" in leaves:

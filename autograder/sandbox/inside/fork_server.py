@@ -1,16 +1,18 @@
 """A warm process in its own jail, from which the process of each submission is forked, in fresh namespaces.
 
 Run as `fork_server.py ATTNLAB CONTROL SECONDS LIBRARY...`: the folder of that package, the socket that orders come by,
-how long to wait for the next order, and what to load. It never runs a student's code itself. An order is JSON with
-descriptors: {"program", "environment", "limits", "scratch", "files", "libraries"}, and those of the new process:
-announce, standard input and output, the files, and what is passed on to it. Libraries that are not loaded yet are
-loaded before the fork, for all that follow.
+how long to wait for the next order, and what to load. It never runs a student's code itself. An order is a `ForkOrder`
+(see `attnlab.checking.schema`) in JSON, with the descriptors of the new process: announce, standard input and output,
+the files, and what is passed on to it. Libraries that are not loaded yet are loaded before the fork, for all that
+follow.
 
 A new process has its own namespaces inside those of the server's jail. It says over `announce` that it is there, by
 which the grader learns its number; waits until the grader has put it into its control group; drops every capability;
 sets the limits; says that all of it was done; and becomes the program, or, where none is named, goes on as
 `notebook_session.py` with everything loaded.
 """
+
+from __future__ import annotations
 
 import ctypes
 import fcntl
@@ -26,6 +28,10 @@ import select
 import socket
 import struct
 import sys
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from attnlab.checking.schema import ForkOrder
 
 MAX_ORDER, MAX_DESCRIPTORS = 65536, 253  # Linux sends no more descriptors in one message
 HIGH = 256  # descriptors wait here while those below are put in order
@@ -38,8 +44,8 @@ LARGE, COLLAPSE = 2 << 20, 25  # bytes of a large page; MADV_COLLAPSE
 LIBC = ctypes.CDLL(None, use_errno=True)
 
 
-def main(attnlab: str, control: str, seconds: str, *libraries: str) -> None:
-    control = socket.socket(fileno=int(control))
+def main(attnlab: str, descriptor: str, seconds: str, *libraries: str) -> None:
+    control = socket.socket(fileno=int(descriptor))
     for kind in (resource.RLIMIT_AS, resource.RLIMIT_CPU):  # the grader's; each process gets its own limits
         hard = resource.getrlimit(kind)[1]
         resource.setrlimit(kind, (hard, hard))
@@ -50,10 +56,10 @@ def main(attnlab: str, control: str, seconds: str, *libraries: str) -> None:
         _call("umount2", place.encode(), 0)
     control.send(b"ready")
     while select.select([control], [], [], float(seconds))[0]:
-        order, descriptors, flags, _ = socket.recv_fds(control, MAX_ORDER, MAX_DESCRIPTORS)
-        if not order:
+        text, descriptors, flags, _ = socket.recv_fds(control, MAX_ORDER, MAX_DESCRIPTORS)
+        if not text:
             break
-        order = None if flags & (socket.MSG_TRUNC | socket.MSG_CTRUNC) else json.loads(order)
+        order = None if flags & (socket.MSG_TRUNC | socket.MSG_CTRUNC) else json.loads(text)
         missing = [library for library in order["libraries"] if library not in sys.modules] if order else []
         if missing:
             for library in missing:
@@ -71,14 +77,15 @@ def main(attnlab: str, control: str, seconds: str, *libraries: str) -> None:
                 os.write(descriptors[0], f"!{error}"[:200].encode("utf-8", "replace"))
             finally:
                 os._exit(1)
-        for descriptor in descriptors:
-            os.close(descriptor)
+        for number in descriptors:
+            os.close(number)
         os.waitpid(child, 0)
 
 
 def _load(name: str):
     """A module in this folder by its location, since the folder is not on the path."""
     spec = importlib.util.spec_from_file_location(name, f"{os.path.dirname(__file__)}/{name}.py")
+    assert spec and spec.loader
     sys.modules[name] = module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
@@ -127,7 +134,7 @@ def _mounted_below(folder: str) -> list[str]:
     return [place for place in places if place.startswith(folder + "/")]
 
 
-def start(order: dict, descriptors: list[int], limits) -> None:
+def start(order: ForkOrder, descriptors: list[int], limits) -> None:
     """In a fork of the server: make the namespaces, and in them the first process, which makes the program's.
 
     Returns in the process that is to run a notebook, where no program is named.
@@ -195,8 +202,8 @@ def _call(name: str, *arguments) -> None:
 
 
 def _mount(source: str, target: str, kind: str = "", flags: int = 0, data: str = "") -> None:
-    source, target, kind, data = (text.encode() or None for text in (source, target, kind, data))
-    _call("mount", source, target, kind, ctypes.c_ulong(flags), data)
+    names = [text.encode() or None for text in (source, target, kind)]
+    _call("mount", *names, ctypes.c_ulong(flags), data.encode() or None)
 
 
 def _mount_own_folders(home: str, scratch: int, files: dict[str, int]) -> None:

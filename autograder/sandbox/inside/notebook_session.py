@@ -4,26 +4,18 @@ Run as a script inside the jail, `notebook_session.py ATTNLAB LIBRARY...`: the f
 before the first cell.
 
 It speaks in frames (see `attnlab.checking.codec`) over the descriptors it was given as standard input and output; the
-cells get
-streams of their own. It knows no expected value. Whatever it says may be forged by the code it runs: the grader takes
-outputs for show, and results only as numbers to compare.
+cells get other streams. It knows no expected value. Any message may be forged by the code it runs: the grader takes
+outputs for show, and results only as numbers to compare. The types of the grader's messages are in
+`attnlab.checking.schema`:
 
-  from the grader: {"answers": [names], "channels": [descriptors], "references": None or {"setting", "modules"}},
-                   then any of
-                   {"cell": source, "seconds": s, "wall": w, "text": n, "data": m, "outputs": k}
-                       run one cell for s seconds of processor time, which may last w times as long, and keep of what
-                       it shows k outputs, n characters of printed text and m of all else
-                   {"lend": name, "code": bytes}
-                       put this definition, compiled, where the notebook's own was
-                   {"snapshot": name, "last": bool}
-                       keep the state as it is now, for that answer; no cell follows the last
-  to the grader:   {"started": True}, then {"outputs": [...], "late": bool} for a cell, none for what is lent,
+  from the grader: a `Job`, then an `Order` at a time: to run a cell, to lend a reference, or to take a snapshot
+  to the grader:   {"started": True}, then {"outputs": [...], "late": bool} for a cell, {"outputs": []} for a reference,
                    {"taken": bool} for a snapshot
 
 A snapshot is a forked copy of the process (the last is the process itself), which waits at a socket of its own:
 
-  from the grader: {"answer": name, "file": None or [source, file name]}, then {"probe", "inputs"} as often as wanted
-  to the grader:   {"loaded": parameters} or {"failed": {...}}, then one outcome each
+  from the grader: a `LoadQuestion`, then any number of `Question`s
+  to the grader:   {"loaded": parameters} or {"failed": {...}}, then an `Outcome` for each question
 
 So an exercise is judged as the notebook stood at its check, and no input reaches a process whose output is still to be
 shown. A stand-alone file is a notebook without cells: it runs when its answer is loaded, as a module of its own.
@@ -44,11 +36,13 @@ import signal
 import sys
 import time
 import types
+from typing import Any
 
 if "attnlab" not in sys.modules:  # of the checkout that it lies in, this package alone can be imported
     _spec = importlib.util.spec_from_file_location(
         "attnlab", f"{sys.argv[1]}/__init__.py", submodule_search_locations=[sys.argv[1]]
     )
+    assert _spec and _spec.loader
     sys.modules["attnlab"] = importlib.util.module_from_spec(_spec)
     _spec.loader.exec_module(sys.modules["attnlab"])
 
@@ -69,7 +63,7 @@ class Outputs(list):
         super().__init__()
         self.text, self.data, self.most = text, data, most
 
-    def append(self, output: dict) -> None:
+    def append(self, output: dict[str, Any]) -> None:
         if len(self) < self.most:
             super().append(output)
         elif len(self) == self.most:
@@ -86,7 +80,7 @@ class Outputs(list):
         else:
             self.append({"output_type": "stream", "name": name, "text": text})
 
-    def show(self, kind: str, data: dict, metadata: dict, **more) -> None:
+    def show(self, kind: str, data: dict[str, Any], metadata: dict[str, Any] | None, **more) -> None:
         plain = {}
         for mime, value in data.items():
             value = base64.b64encode(value).decode("ascii") if isinstance(value, bytes) else value
@@ -99,7 +93,7 @@ class Outputs(list):
             self.append({"output_type": kind, "data": plain, "metadata": dict(metadata or {}), **more})
 
 
-def too_much() -> dict:
+def too_much() -> dict[str, Any]:
     return {"output_type": "stream", "name": "stdout", "text": TOO_MUCH}
 
 
@@ -132,6 +126,8 @@ def make_shell():
     from traitlets.config import Config
 
     class Hook(DisplayHook):
+        shell: Any
+
         def write_output_prompt(self):
             pass
 
@@ -142,6 +138,8 @@ def make_shell():
             pass
 
     class Publisher(DisplayPublisher):
+        shell: Any
+
         def publish(self, data, metadata=None, source=None, *, transient=None, update=False, **kwargs):
             if not update:  # an update of an earlier cell's output is not followed
                 self.shell.shown.show("display_data", data, metadata)
@@ -150,6 +148,8 @@ def make_shell():
             self.shell.shown.clear()
 
     class Shell(InteractiveShell):
+        shown: Outputs
+
         def enable_gui(self, gui=None):
             pass
 
@@ -167,9 +167,10 @@ def make_shell():
     config.HistoryManager.enabled = False
     config.InteractiveShell.displayhook_class = Hook
     config.InteractiveShell.display_pub_class = Publisher
-    Shell.displayhook_class, Shell.display_pub_class = Hook, Publisher
-    shell = Shell.instance(config=config)
-    InteractiveShell._instance = shell
+    traits: Any = Shell
+    traits.displayhook_class, traits.display_pub_class = Hook, Publisher
+    shell: Shell = Shell.instance(config=config)
+    InteractiveShell._instance = shell  # pyright: ignore[reportAttributeAccessIssue]  # traitlets' stub has None alone
     shell.shown = Outputs()
     shell.user_ns["input"] = shell.user_ns_hidden["input"] = no_input
     return shell
@@ -304,13 +305,14 @@ class Compiled(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         return importlib.util.spec_from_file_location(name, file, loader=self, submodule_search_locations=inner)
 
     def exec_module(self, module):
+        assert module.__spec__ and module.__spec__.origin
         name, file = module.__name__, module.__spec__.origin
         if name not in self._code:
             self._code[name] = importlib.machinery.SourceFileLoader(name, file).get_code(name)
         exec(self._code[name], vars(module))
 
 
-def load(namespace: dict, name: str, file: list[str] | None) -> tuple:
+def load(namespace: dict[str, Any], name: str, file: list[str] | None) -> tuple:
     """Find the function or class of that name, in the notebook or in a file, and the reply; None if it is missing."""
     if file:
         source, filename = file
@@ -356,7 +358,7 @@ def take_snapshot(shell, channel: int, others: list[int]) -> bool:
         os._exit(0)
 
 
-def provide_references(setting: str, modules: dict) -> None:
+def provide_references(setting: str, modules: dict[str, Any]) -> None:
     """Let `attnlab.mine` find the references of earlier chapters: modules of a package that is nowhere on disk.
 
     modules: name -> compiled code, as bytes in an array
@@ -378,10 +380,10 @@ def provide_references(setting: str, modules: dict) -> None:
     sys.meta_path.append(Finder())
 
 
-def lend(namespace: dict, name: str, code: bytes) -> None:
-    """Define one name of the notebook again. Everything else that the code defines is kept in a separate
+def lend(namespace: dict[str, Any], name: str, code: bytes) -> None:
+    """Define one name of the notebook again. Everything else that the code defines is kept in a separate module.
 
-    module. The notebook's code can reach and inspect what is lent, so a grader lends only what no longer earns points.
+    The notebook's code can reach and inspect what is lent, so a grader lends only what no longer earns points.
     """
     module = types.ModuleType("lent")
     exec(marshal.loads(code), vars(module))
