@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 import torch
+import torch.nn.functional as F
 from solutions.attention import attention_weights as _attention_weights
 
 
@@ -21,6 +22,12 @@ def project_in_one_product(x, W_q, W_k, W_v):
 
 def project_token_by_token(x, W_q, W_k, W_v):
     return tuple(np.apply_along_axis(lambda token: token @ W, -1, x) for W in (W_q, W_k, W_v))
+
+
+def project_by_linear_layers(x, W_q, W_k, W_v):
+    """A linear layer stores the transpose."""
+    x = torch.tensor(x, dtype=torch.float64)
+    return tuple(F.linear(x, torch.tensor(W.T, dtype=torch.float64)).numpy() for W in (W_q, W_k, W_v))
 
 
 # attention_weights
@@ -51,6 +58,11 @@ def weights_turned_round(Q, K):
     scores = (K / root) @ np.swapaxes(Q / root, -1, -2)
     e = np.exp(scores - scores.max(axis=-2, keepdims=True))
     return np.swapaxes(e / e.sum(axis=-2, keepdims=True), -1, -2)
+
+
+def weights_by_fused_attention(Q, K):
+    """With the identity for values, the output is the weights."""
+    return attention_by_fused_attention(Q, K, np.eye(K.shape[-2]))[0]
 
 
 # scaled_dot_product_attention
@@ -129,6 +141,18 @@ def attention_over_allowed_keys_only(Q, K, V, mask=None):
     return weights @ V, weights
 
 
+def attention_by_fused_attention(Q, K, V, mask=None):
+    leading = np.broadcast_shapes(Q.shape[:-2], K.shape[:-2])
+    eye = torch.eye(K.shape[-2], dtype=torch.float64)
+    Q, K, V = (torch.tensor(array, dtype=torch.float64) for array in (Q, K, V))
+    mask = None if mask is None else torch.tensor(mask)
+    if mask is not None:
+        leading = np.broadcast_shapes(leading, mask.shape[:-2])
+    Q, K, eye = (array.expand(*leading, *array.shape[-2:]) for array in (Q, K, eye))
+    weights = F.scaled_dot_product_attention(Q, K, eye, attn_mask=mask)
+    return (weights @ V).numpy(), weights.numpy()
+
+
 # self_attention
 
 def self_attention_by_one_score_matrix(x, W_q, W_k, W_v, mask=None):
@@ -190,11 +214,13 @@ def backward_by_autograd(Q, K, V, d_output):
 
 
 ALTERNATIVES = {
-    "project_qkv": [project_by_einsum, project_in_one_product, project_token_by_token],
-    "attention_weights": [weights_by_einsum, weights_by_logarithms, weights_by_pairwise_gaps, weights_turned_round],
-    "scaled_dot_product_attention": [attention_by_additive_bias, attention_by_zeroed_exponentials,
-                                     attention_without_a_copy_of_inputs, attention_by_log_of_the_mask,
-                                     attention_by_torch, attention_over_allowed_keys_only],
+    "project_qkv": [project_by_linear_layers, project_by_einsum, project_in_one_product, project_token_by_token],
+    "attention_weights": [weights_by_fused_attention, weights_by_einsum, weights_by_logarithms,
+                          weights_by_pairwise_gaps, weights_turned_round],
+    "scaled_dot_product_attention": [attention_by_fused_attention, attention_by_additive_bias,
+                                     attention_by_zeroed_exponentials, attention_without_a_copy_of_inputs,
+                                     attention_by_log_of_the_mask, attention_by_torch,
+                                     attention_over_allowed_keys_only],
     "self_attention": [self_attention_by_one_score_matrix, self_attention_by_torch],
     "attention_backward": [backward_with_the_output, backward_with_the_full_jacobian, backward_by_autograd],
 }

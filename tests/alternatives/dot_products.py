@@ -4,6 +4,8 @@ import math
 import operator
 
 import numpy as np
+import torch
+import torch.nn.functional as F
 
 # dot -------------------------------------------------------------------------------------------------------------
 
@@ -40,6 +42,10 @@ def dot_by_polarization(a, b):
     if len(a) != len(b):
         raise ValueError("lengths differ")
     return (sum((x + y) ** 2 for x, y in zip(a, b)) - sum((x - y) ** 2 for x, y in zip(a, b))) / 4
+
+
+def dot_by_torch(a, b):
+    return torch.dot(*(torch.tensor(vector, dtype=torch.float64) for vector in (a, b))).item()
 
 
 # cosine_similarity -----------------------------------------------------------------------------------------------
@@ -82,6 +88,11 @@ def cosine_in_extended_precision(a, b):
     return (a @ b) / lengths if lengths > 0 else 0.0
 
 
+def cosine_by_torch(a, b):
+    a, b = (F.normalize(torch.tensor(vector, dtype=torch.float64), dim=0, eps=1e-300) for vector in (a, b))
+    return torch.dot(a, b).item()
+
+
 # matmul ----------------------------------------------------------------------------------------------------------
 
 
@@ -101,6 +112,10 @@ def matmul_as_mixtures_of_rows(A, B):
             mixture = [so_far + amount * entry for so_far, entry in zip(mixture, row)]
         product.append(tuple(mixture))
     return product
+
+
+def matmul_by_torch(A, B):
+    return (torch.tensor(A, dtype=torch.float64) @ torch.tensor(B, dtype=torch.float64)).tolist()
 
 
 # pairwise_scores -------------------------------------------------------------------------------------------------
@@ -139,6 +154,10 @@ def scores_feature_by_feature(Q, K):
     return sum(Q[..., :, None, i] * K[..., None, :, i] for i in range(Q.shape[-1]))
 
 
+def scores_by_torch(Q, K):
+    return (torch.tensor(Q, dtype=torch.float64) @ torch.tensor(K, dtype=torch.float64).mT).numpy()
+
+
 # score_variance --------------------------------------------------------------------------------------------------
 
 
@@ -153,11 +172,11 @@ def variance_by_columns(d, n_samples, rng):
 
 
 ALTERNATIVES = {
-    "dot": [dot_by_index, dot_with_strict_zip, dot_with_exact_sum, dot_by_recursion, dot_by_polarization],
-    "cosine_similarity": [cosine_with_norms, cosine_of_unit_vectors, cosine_with_square_roots, cosine_with_nan_replaced,
-                          cosine_in_extended_precision],
-    "matmul": [matmul_with_strict_zips, matmul_as_mixtures_of_rows],
-    "pairwise_scores": [scores_with_einsum, scores_with_moveaxis, scores_by_columns_and_rows, scores_query_by_query,
-                        scores_by_broadcasting, scores_feature_by_feature],
+    "dot": [dot_by_torch, dot_by_index, dot_with_strict_zip, dot_with_exact_sum, dot_by_recursion, dot_by_polarization],
+    "cosine_similarity": [cosine_by_torch, cosine_with_norms, cosine_of_unit_vectors, cosine_with_square_roots,
+                          cosine_with_nan_replaced, cosine_in_extended_precision],
+    "matmul": [matmul_by_torch, matmul_with_strict_zips, matmul_as_mixtures_of_rows],
+    "pairwise_scores": [scores_by_torch, scores_with_einsum, scores_with_moveaxis, scores_by_columns_and_rows,
+                        scores_query_by_query, scores_by_broadcasting, scores_feature_by_feature],
     "score_variance": [variance_in_one_draw, variance_by_columns],
 }

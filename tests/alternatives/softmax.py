@@ -3,6 +3,8 @@
 import math
 
 import numpy as np
+import torch
+import torch.nn.functional as F
 
 # softmax ---------------------------------------------------------------------------------------------------------
 
@@ -37,6 +39,10 @@ class SoftmaxObject:
         return powers * np.reciprocal(powers.sum(axis, keepdims=True))
 
 
+def softmax_by_torch(x, axis=-1):
+    return torch.softmax(torch.tensor(x, dtype=torch.float64), dim=axis).numpy()
+
+
 # log_softmax -----------------------------------------------------------------------------------------------------
 
 
@@ -51,6 +57,10 @@ def log_softmax_without_the_largest(x, axis=-1):
     powers = np.exp(gaps)
     np.put_along_axis(powers, np.expand_dims(gaps.argmax(axis), axis), 0.0, axis)
     return gaps - np.log1p(powers.sum(axis=axis, keepdims=True))
+
+
+def log_softmax_by_torch(x, axis=-1):
+    return torch.log_softmax(torch.tensor(x, dtype=torch.float64), dim=axis).numpy()
 
 
 # softmax_temperature ---------------------------------------------------------------------------------------------
@@ -82,6 +92,12 @@ def temperature_in_place_on_a_copy(x, temperature, axis=-1):
     return x
 
 
+def temperature_by_torch(x, temperature):
+    if temperature <= 0:
+        raise ValueError("temperature")
+    return torch.softmax(torch.tensor(x, dtype=torch.float64) / temperature, dim=-1).numpy()
+
+
 # softmax_jacobian ------------------------------------------------------------------------------------------------
 
 
@@ -99,6 +115,11 @@ def jacobian_by_complex_steps(x):
         return powers / powers.sum()
 
     return np.stack([weights(x + 1e-200j * unit).imag / 1e-200 for unit in np.eye(len(x))], axis=1)
+
+
+def jacobian_by_autograd(x):
+    scores = torch.tensor(x, dtype=torch.float64)
+    return torch.autograd.functional.jacobian(lambda scores: scores.softmax(-1), scores).numpy()
 
 
 # soft_lookup -----------------------------------------------------------------------------------------------------
@@ -131,12 +152,18 @@ def lookup_in_one_pass(query, keys, values):
     return mixed / total
 
 
+def lookup_by_torch(query, keys, values):
+    """Attention of one query, with a scale of 1."""
+    query, keys, values = (torch.tensor(array, dtype=torch.float64) for array in (query, keys, values))
+    return F.scaled_dot_product_attention(query[None], keys, values, scale=1.0)[0].numpy()
+
+
 ALTERNATIVES = {
-    "softmax": [softmax_through_logarithms, softmax_by_pairwise_gaps, softmax_in_extended_precision,
+    "softmax": [softmax_by_torch, softmax_through_logarithms, softmax_by_pairwise_gaps, softmax_in_extended_precision,
                 SoftmaxObject()],
-    "log_softmax": [log_softmax_with_logaddexp, log_softmax_without_the_largest],
-    "softmax_temperature": [temperature_after_the_shift, temperature_as_a_power_of_each_exponential,
-                            temperature_in_place_on_a_copy],
-    "softmax_jacobian": [jacobian_from_a_column, jacobian_by_complex_steps],
-    "soft_lookup": [lookup_in_a_loop, lookup_with_einsum, lookup_in_one_pass],
+    "log_softmax": [log_softmax_by_torch, log_softmax_with_logaddexp, log_softmax_without_the_largest],
+    "softmax_temperature": [temperature_by_torch, temperature_after_the_shift,
+                            temperature_as_a_power_of_each_exponential, temperature_in_place_on_a_copy],
+    "softmax_jacobian": [jacobian_by_autograd, jacobian_from_a_column, jacobian_by_complex_steps],
+    "soft_lookup": [lookup_by_torch, lookup_in_a_loop, lookup_with_einsum, lookup_in_one_pass],
 }
