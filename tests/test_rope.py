@@ -1,4 +1,4 @@
-"""The rotary chapter's reference answers against complex numbers in float64, and the chapter's facts."""
+"""Facts that the rotary chapter states, and the words of its references' errors."""
 
 import math
 
@@ -9,45 +9,13 @@ import torch
 from attnlab import data
 from solutions.positions import shift_matrix
 from solutions.rope import apply_rope, apply_rope_interleaved, interleaved_to_half, rope_angles, rope_frequencies
-from tests.references import CAT_SAT, rotated
+from tests.references import CAT_SAT, close
 
 SEED = 80_081
-WAYS = {"halves": apply_rope, "neighbours": apply_rope_interleaved}
+WAYS = {"halves": apply_rope, "neighbors": apply_rope_interleaved}
 
 
-@pytest.fixture
-def draw():
-    generator = torch.Generator().manual_seed(SEED)
-    return lambda *shape, dtype=torch.float32: torch.randn(*shape, generator=generator, dtype=torch.float64).to(dtype)
-
-
-@pytest.fixture(params=WAYS)
-def way(request):
-    return request.param
-
-
-@pytest.fixture
-def turn(way):
-    return WAYS[way]
-
-
-def halves(x, way):
-    """The first members of all pairs in front of the second ones."""
-    return x if way == "halves" else torch.cat([x[..., ::2], x[..., 1::2]], dim=-1)
-
-
-def close(actual, wanted, atol=1e-5, rtol=1e-5):
-    torch.testing.assert_close(actual, wanted, rtol=rtol, atol=atol, check_dtype=False)
-
-
-# speeds and angles
-
-
-@pytest.mark.parametrize("d_head, base", [(2, 10000.0), (4, 10000.0), (64, 100000.0), (128, 500000.0)])
-def test_speeds_fall_from_one_in_equal_ratios(d_head, base):
-    speeds = rope_frequencies(d_head, base)
-    assert speeds.shape == (d_head // 2,) and speeds.dtype == torch.float32
-    close(speeds, torch.logspace(0, -1, d_head // 2 + 1, base=base, dtype=torch.float64)[:-1], atol=0)
+# sizes
 
 
 @pytest.mark.parametrize("d_head", [-2, 0, 1, 7])
@@ -56,86 +24,58 @@ def test_a_width_without_pairs_is_named(d_head):
         rope_frequencies(d_head)
 
 
-@pytest.mark.parametrize("dtype", [torch.int64, torch.int32, torch.int16])
-def test_angles_are_float32_for_any_whole_positions(dtype):
-    table = rope_angles(torch.tensor([5, -3, 300], dtype=dtype), 4)
-    assert table.dtype == torch.float32
-    close(table, torch.tensor([[5, 0.05], [-3, -0.03], [300, 3.0]]))
+@pytest.mark.parametrize("positions", [torch.tensor(3), torch.arange(6).reshape(2, 3)])
+def test_positions_that_are_not_a_row_are_named(positions):
+    with pytest.raises(ValueError, match=f"{positions.ndim} dimensions"):
+        rope_angles(positions, 4)
 
 
 def test_no_position_gives_an_empty_table_of_the_right_width():
     assert rope_angles(torch.arange(0), 6).shape == (0, 3)
 
 
-@pytest.mark.parametrize("positions", [torch.tensor(3), torch.arange(6).reshape(2, 3)])
-def test_positions_that_are_no_row_are_named(positions):
-    with pytest.raises(ValueError, match=f"{positions.ndim} dimensions"):
-        rope_angles(positions, 4)
+@pytest.mark.parametrize("turn", WAYS.values(), ids=WAYS)
+@pytest.mark.parametrize("shape, n", [((3, 6), 4), ((3, 6), 1), ((1, 6), 3), ((6,), 6)])
+def test_positions_that_do_not_fit_are_named(turn, shape, n):
+    with pytest.raises(ValueError, match=rf"\({shape[0]},.*{n} positions"):
+        turn(torch.ones(shape), torch.arange(n))
 
 
-# turning
+@pytest.mark.parametrize(
+    "shape, n_heads", [((6, 4), 2), ((8, 4), 3), ((8, 4), 0), ((8, 4), -2), ((8,), 1), ((2, 8, 4), 1)]
+)
+def test_rows_that_do_not_make_pairs_are_named(shape, n_heads):
+    with pytest.raises(ValueError, match=rf"\({shape[0]},.*{n_heads} heads"):
+        interleaved_to_half(torch.ones(shape), n_heads)
 
 
-@pytest.mark.parametrize("base", [10000.0, 500000.0])
-@pytest.mark.parametrize("shape", [(5, 8), (2, 5, 6), (2, 3, 5, 4), (1, 5, 64)])
-def test_turning_is_multiplying_pairs_by_complex_numbers(turn, way, draw, shape, base):
-    x, positions = draw(*shape), torch.tensor([0, 1, -7, 30, 300])
-    close(halves(turn(x, positions, base), way), rotated(halves(x, way), positions, base), atol=3e-4)
+# the chapter's facts
 
 
+@pytest.mark.parametrize("turn", WAYS.values(), ids=WAYS)
 def test_scores_depend_on_the_distance_alone(turn, draw):
     q, k = draw(2, 6, 16)
     where = torch.arange(6)
-    close(turn(q, where) @ turn(k, where).T, turn(q, where + 77) @ turn(k, where + 77).T, atol=2e-4)
+    close(turn(q, where) @ turn(k, where).T, turn(q, where + 77) @ turn(k, where + 77).T, 2e-4)
 
 
-@pytest.mark.parametrize("dtype, atol", [(torch.bfloat16, 0.03), (torch.float16, 0.004), (torch.float64, 1e-3)])
-def test_angles_stay_exact_whatever_the_dtype_of_x(turn, way, draw, dtype, atol):
-    x, where = draw(4, 16, dtype=dtype), torch.tensor([257, 301, 1003, 4099])
-    turned = turn(x, where)
-    assert turned.dtype == dtype
-    close(halves(turned, way), rotated(halves(x, way), where, 10000.0), atol=atol, rtol=0)
-
-
-@pytest.mark.parametrize("shape, n", [((3, 6), 4), ((3, 6), 1), ((1, 6), 3), ((6,), 6)])
-def test_positions_that_do_not_fit_are_named(turn, draw, shape, n):
-    with pytest.raises(ValueError, match=rf"\({shape[0]},.*{n} positions"):
-        turn(draw(*shape), torch.arange(n))
-
-
-def test_neighbours_are_turned_by_the_shift_matrix_of_the_positions_chapter(draw):
-    x = draw(1, 8, dtype=torch.float64)
-    close(apply_rope_interleaved(x, torch.tensor([5]))[0], torch.from_numpy(shift_matrix(-5, 8)) @ x[0])
-
-
-# from one pairing to the other
+def test_neighbors_are_turned_by_the_shift_matrix_of_the_positions_chapter(draw):
+    x = draw(1, 8)
+    close(apply_rope_interleaved(x, torch.tensor([5]))[0], torch.from_numpy(shift_matrix(-5, 8)) @ x[0], 1e-5)
 
 
 @pytest.mark.parametrize("n_heads, d_head", [(1, 8), (3, 6), (2, 2), (2, 64)])
-def test_reordered_rows_give_the_same_scores_with_halves_as_before_with_neighbours(draw, n_heads, d_head):
-    tokens, where = draw(5, 12, dtype=torch.float64), torch.tensor([0, 1, 2, 40, 41])
-    w_q, w_k = draw(2, n_heads * d_head, 12, dtype=torch.float64)
+def test_reordered_rows_give_the_same_scores_with_halves_as_before_with_neighbors(draw, n_heads, d_head):
+    tokens, where = draw(5, 12), torch.tensor([0, 1, 2, 40, 41])
+    w_q, w_k = draw(2, n_heads * d_head, 12)
 
     def scores(turn, *weights):
         q, k = (turn((tokens @ w.T).unflatten(1, (n_heads, d_head)).transpose(0, 1), where) for w in weights)
         return q @ k.mT
 
     before = scores(apply_rope_interleaved, w_q, w_k)
-    after = scores(apply_rope, interleaved_to_half(w_q, n_heads), interleaved_to_half(w_k, n_heads))
-    torch.testing.assert_close(after, before, rtol=1e-10, atol=1e-10)
-    if d_head > 2:
-        assert (scores(apply_rope, w_q, w_k) - before).abs().max() > 0.1
-
-
-@pytest.mark.parametrize(
-    "shape, n_heads", [((6, 4), 2), ((8, 4), 3), ((8, 4), 0), ((8, 4), -2), ((8,), 1), ((2, 8, 4), 1)]
-)
-def test_rows_that_make_no_pairs_are_named(draw, shape, n_heads):
-    with pytest.raises(ValueError, match=rf"\({shape[0]},.*{n_heads} heads"):
-        interleaved_to_half(draw(*shape), n_heads)
-
-
-# the chapter's facts
+    close(scores(apply_rope, interleaved_to_half(w_q, n_heads), interleaved_to_half(w_k, n_heads)), before, 1e-10)
+    assert d_head == 2 or (scores(apply_rope, w_q, w_k) - before).abs().max() > 0.1
 
 
 def test_the_cat_sat_by_hand():
@@ -171,7 +111,7 @@ def test_a_larger_base_leaves_more_pairs_without_a_full_turn(d_head, base, conte
 def test_the_larger_base_slows_the_last_pair_exactly_by_the_stretch():
     stretched = rope_frequencies(8, 10000.0 * 3 ** (8 / 6))
     ratio = rope_frequencies(8) / stretched
-    close(ratio[[0, -1]], torch.tensor([1.0, 3.0]))
+    close(ratio[[0, -1]], torch.tensor([1.0, 3.0]), 1e-5)
     assert (ratio.diff() > 0).all()
 
 
