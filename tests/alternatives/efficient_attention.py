@@ -94,20 +94,13 @@ def keys_outside(Q, K, V, block_size, causal=False):
     return out / torch.where(total > 0, total, torch.ones_like(total))[..., None]
 
 
-def query_blocks_against_all_keys(Q, K, V, block_size, causal=False):
-    """A block of queries, all keys, and an ordinary softmax: n * block_size scores at a time, and no rescaling."""
+def query_blocks_by_fused_attention(Q, K, V, block_size, causal=False):
+    """A block of queries and all keys for PyTorch's fused attention: n * block_size scores at a time."""
     n_q, n_k = Q.shape[-2], K.shape[-2]
     parts = []
     for first, q in zip(range(0, n_q, block_size), Q.split(block_size, dim=-2)):
-        scores = q @ K.transpose(-1, -2) * Q.shape[-1] ** -0.5
-        if causal:
-            place = torch.arange(first, first + q.shape[-2], device=Q.device)[:, None] + (n_k - n_q)
-            later = torch.arange(n_k, device=Q.device) > place
-            opened = later & (place >= 0)  # a row that sees nothing is left open, and closed after the softmax
-            weights = scores.masked_fill(opened, -math.inf).softmax(-1).masked_fill(later, 0.0)
-        else:
-            weights = scores.softmax(-1)
-        parts.append(weights @ V)
+        seen = torch.ones(q.shape[-2], n_k, dtype=torch.bool, device=Q.device).tril(first + n_k - n_q)
+        parts.append(F.scaled_dot_product_attention(q, K, V, attn_mask=seen if causal else None))
     return torch.cat(parts, dim=-2)
 
 
@@ -227,7 +220,7 @@ def linear_as_a_recurrence(Q, K, V, feature_map):
 
 ALTERNATIVES = {
     "online_softmax": [online_in_tensors, online_number_by_number, online_by_merging, online_by_log_sums],
-    "tiled_attention": [keys_outside, query_blocks_against_all_keys, merged_by_log_sums, one_query_at_a_time],
+    "tiled_attention": [keys_outside, query_blocks_by_fused_attention, merged_by_log_sums, one_query_at_a_time],
     "sliding_window_attention": [padded_and_unfolded, diagonal_by_diagonal, pieces_and_the_piece_before,
                                  groups_of_64, groups_of_128],
     "linear_attention": [linear_with_a_column_of_ones, linear_as_a_recurrence],

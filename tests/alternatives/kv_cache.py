@@ -232,6 +232,21 @@ class OneTokenAtATime(_FourMaps):
         return torch.cat(rows, dim=1)
 
 
+class ByFusedAttention(_FourMaps):
+    """PyTorch's fused attention, which shares keys and values among heads."""
+
+    def forward(self, x, cache=None):
+        start, n = 0 if cache is None else len(cache), x.shape[1]
+        where = torch.arange(start, start + n, device=x.device)
+        q, k, v = self.heads_of(x)
+        q, k = apply_rope(q, where, self.base), apply_rope(k, where, self.base)
+        if cache is not None:
+            k, v = cache.append(k, v)
+        seen = torch.ones(n, k.shape[2], dtype=torch.bool, device=x.device).tril(start)
+        out = F.scaled_dot_product_attention(q, k, v, attn_mask=seen, enable_gqa=True)
+        return self.W_o(out.transpose(1, 2).flatten(2))
+
+
 # kv_cache_bytes
 
 def bytes_by_counting_tensors(n_layers, n_kv_heads, d_head, seq_len, bytes_per_element=2, batch=1):
@@ -273,7 +288,7 @@ def quantize_row_by_row(x):
 ALTERNATIVES = {
     "repeat_kv": [repeat_by_expand, repeat_in_a_loop],
     "KVCache": [RoomThatDoubles, TokensInFront, KeysAndValuesInOne, JustJoined],
-    "GroupedQueryAttention": [RotatedOnReading, GroupByGroup, ComplexRotation, OneTokenAtATime],
+    "GroupedQueryAttention": [ByFusedAttention, RotatedOnReading, GroupByGroup, ComplexRotation, OneTokenAtATime],
     "kv_cache_bytes": [bytes_by_counting_tensors, bytes_by_product],
     "quantize_cache": [quantize_with_inf_norm, quantize_row_by_row],
 }

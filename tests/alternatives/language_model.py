@@ -7,6 +7,7 @@ from torch import nn
 from solutions import language_model as solutions
 from solutions.kv_cache import KVCache
 from solutions.transformer_block import LlamaBlock, RMSNorm
+from tests.alternatives.transformer_block import LlamaOfOtherParts
 
 
 # LanguageModel
@@ -54,6 +55,16 @@ class HandMade(nn.Module):
         for block, cache in zip(self.blocks, caches or [None] * len(self.blocks)):
             x = block(x, cache)
         return torch.einsum("bnd,vd->bnv", self.norm(x), self.embedding.weight)
+
+
+class OfPytorchsParts(HeadAsALayer):
+    """Blocks with PyTorch's fused attention and SiLU, and PyTorch's norm."""
+
+    def __init__(self, vocab_size, d_model, n_layers, n_heads, n_kv_heads, d_ff, base=10000.0, eps=1e-5):
+        super().__init__(vocab_size, d_model, 0, n_heads, n_kv_heads, d_ff)
+        for _ in range(n_layers):
+            self.blocks.append(LlamaOfOtherParts(d_model, n_heads, n_kv_heads, d_ff, base, eps))
+        self.norm = nn.RMSNorm(d_model, eps)
 
 
 # sample
@@ -222,7 +233,7 @@ def patch_by_one_batch(model, ids, donor_ids, layer, head, n_heads):
 
 
 ALTERNATIVES = {
-    "LanguageModel": [HeadAsALayer, HandMade],
+    "LanguageModel": [OfPytorchsParts, HeadAsALayer, HandMade],
     "sample": [sample_by_filling, sample_by_gumbel, sample_by_steps_on_a_line],
     "generate": [generate_prompt_first, generate_by_recursion],
     "patch_head": [patch_by_another_module, patch_behind_the_mix, patch_by_one_batch],

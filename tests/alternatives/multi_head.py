@@ -190,6 +190,29 @@ class AddedMask(_FourMaps):
         return self.W_o((weights @ v).swapaxes(1, 2).flatten(2)), weights
 
 
+class ByPytorchsOwnLayer(_FourMaps):
+    """The function behind nn.MultiheadAttention, whose mask means the opposite; empty rows are opened for it, and their
+    weights set to 0 afterward."""
+
+    def forward(self, x, mask=None):
+        batch, n, width = x.shape
+        if width != self.W_q.in_features:
+            raise ValueError("wrong width")
+        seen = x.new_ones(n, n, dtype=torch.bool) if mask is None else mask[:, None] if mask.ndim == 3 else mask
+        seen = seen.expand(batch, self.heads, n, n)
+        some = seen.any(-1, keepdim=True)
+        packed = torch.cat([self.W_q.weight, self.W_k.weight, self.W_v.weight])
+        x = x.transpose(0, 1)
+        output, weights = F.multi_head_attention_forward(
+            x, x, x, width, self.heads, packed, None, None, None, False, 0.0, self.W_o.weight, None,
+            attn_mask=~(seen | ~some).flatten(0, 1), average_attn_weights=False)
+        if mask is None or some.all():
+            return output.transpose(0, 1), weights
+        v = self.W_v(x.transpose(0, 1)).unflatten(-1, (self.heads, -1)).transpose(1, 2)
+        weights = weights * some
+        return self.W_o((weights @ v).transpose(1, 2).flatten(2)), weights
+
+
 # attention_parameters
 
 def parameters_by_building(d_model, n_heads, bias=False):
@@ -209,7 +232,7 @@ def parameters_head_by_head(d_model, n_heads, bias=False):
 ALTERNATIVES = {
     "split_heads": [split_by_unflatten, split_on_its_side],
     "merge_heads": [merge_by_contiguous_view, merge_by_named_axes],
-    "MultiHeadAttention": [ByEinsum, HeadByHead, PackedProjections, FusedOutput, HeadsInTheBatch, SentenceBySentence,
+    "MultiHeadAttention": [ByPytorchsOwnLayer, ByEinsum, HeadByHead, PackedProjections, FusedOutput, HeadsInTheBatch, SentenceBySentence,
                            AddedMask],
     "attention_parameters": [parameters_by_building, parameters_head_by_head],
 }

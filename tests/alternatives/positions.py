@@ -49,6 +49,15 @@ def encoding_turned_step_by_step(max_len, d_model):
     return encoding
 
 
+def encoding_in_torch(max_len, d_model):
+    if max_len < 0 or d_model % 2:
+        raise ValueError("sizes")
+    rates = torch.pow(10000.0, -torch.arange(0, d_model, 2, dtype=torch.float64) / max(d_model, 1))
+    angles = torch.outer(torch.arange(max_len, dtype=torch.float64), rates)
+    hands = torch.polar(torch.ones_like(angles), angles)
+    return torch.stack([hands.imag, hands.real], dim=-1).flatten(1).numpy()
+
+
 # shift_matrix
 
 def shift_by_three_diagonals(offset, d_model):
@@ -146,7 +155,7 @@ def alibi_by_infinite_distances(n_heads, n):
 
 
 ALTERNATIVES = {
-    "sinusoidal_encoding": [encoding_by_complex_exponentials, encoding_by_logarithms, encoding_by_sines_alone,
+    "sinusoidal_encoding": [encoding_in_torch, encoding_by_complex_exponentials, encoding_by_logarithms, encoding_by_sines_alone,
                             encoding_turned_step_by_step],
     "shift_matrix": [shift_by_three_diagonals, shift_by_one_step_repeated, shift_by_a_matrix_exponential,
                      shift_pair_by_pair],

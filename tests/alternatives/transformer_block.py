@@ -36,6 +36,10 @@ def layer_norm_in_single(x, weight, bias, eps=1e-5):
     return (single / root * weight.float() + bias.float()).to(x.dtype)
 
 
+def layer_norm_by_pytorch(x, weight, bias, eps=1e-5):
+    return F.layer_norm(x, x.shape[-1:], weight, bias, eps)
+
+
 # rms_norm
 
 def rms_norm_as_llama_does(x, weight, eps=1e-5):
@@ -53,6 +57,10 @@ def rms_norm_by_einsum(x, weight, eps=1e-5):
     wide = x.double()
     squares = torch.einsum("...i,...i->...", wide, wide)[..., None]
     return (wide * weight / torch.sqrt(squares / x.shape[-1] + eps)).to(x.dtype)
+
+
+def rms_norm_by_pytorch(x, weight, eps=1e-5):
+    return F.rms_norm(x, x.shape[-1:], weight, eps)
 
 
 # gelu, gelu_tanh
@@ -83,6 +91,14 @@ def gelu_tanh_by_a_sigmoid(x):
 def gelu_tanh_by_steps(x):
     cube = x * x * x
     return 0.5 * (x + x * torch.tanh(0.7978845608028654 * (0.044715 * cube + x)))
+
+
+def gelu_by_pytorch(x):
+    return F.gelu(x)
+
+
+def gelu_tanh_by_pytorch(x):
+    return F.gelu(x, approximate="tanh")
 
 
 # FeedForward, SwiGLU
@@ -196,24 +212,39 @@ class EncoderWithPytorchsNorms(nn.Module):
         return residual + self.feed_forward(self.norm_2(x))
 
 
+def _as_pytorch_names_them(block, names):
+    """The block's parameters by the names of PyTorch's layer, which stacks three maps and has biases, here 0."""
+    state = {}
+    for ours, theirs in names.items():
+        part = block.get_submodule(ours)
+        if hasattr(part, "W_q"):
+            stacked = torch.cat([part.W_q.weight, part.W_k.weight, part.W_v.weight])
+            state |= {f"{theirs}.in_proj_weight": stacked, f"{theirs}.out_proj.weight": part.W_o.weight,
+                      f"{theirs}.in_proj_bias": stacked.new_zeros(len(stacked)),
+                      f"{theirs}.out_proj.bias": stacked.new_zeros(len(part.W_o.weight))}
+        else:
+            state |= {f"{theirs}.{name}": parameter for name, parameter in part.named_parameters()}
+    return state
+
+
+def _pytorchs(layer, block, heads, dtype):
+    sizes = block.feed_forward.W_1.in_features, heads, block.feed_forward.W_1.out_features
+    return layer(*sizes, dropout=0.0, activation="gelu", batch_first=True, norm_first=True, dtype=dtype)
+
+
 class EncoderByPytorchsLayer(EncoderWithPytorchsNorms):
-    """PyTorch's own norm-first layer with these weights; its attention has biases, which are set to 0."""
+    """PyTorch's own norm-first layer with these weights."""
+
+    NAMES = {"attention": "self_attn", "norm_1": "norm1", "norm_2": "norm2", "feed_forward.W_1": "linear1",
+             "feed_forward.W_2": "linear2"}
 
     def forward(self, x, mask=None):
-        width, heads = x.shape[-1], self.attention.n_heads
-        state = {"self_attn.in_proj_weight": torch.cat([getattr(self.attention, f"W_{name}").weight for name in "qkv"]),
-                 "self_attn.in_proj_bias": x.new_zeros(3 * width),
-                 "self_attn.out_proj.weight": self.attention.W_o.weight, "self_attn.out_proj.bias": x.new_zeros(width)}
-        for ours, theirs in {"norm_1": "norm1", "norm_2": "norm2", "feed_forward.W_1": "linear1",
-                             "feed_forward.W_2": "linear2"}.items():
-            for part in ("weight", "bias"):
-                state[f"{theirs}.{part}"] = self.get_parameter(f"{ours}.{part}")
-        twin = nn.TransformerEncoderLayer(width, heads, self.feed_forward.W_1.out_features, dropout=0.0,
-                                          activation="gelu", batch_first=True, norm_first=True, dtype=x.dtype)
+        heads = self.attention.n_heads
         if mask is not None:
             full = (mask[:, None] if mask.ndim == 3 else mask).expand(x.shape[0], heads, x.shape[1], x.shape[1])
             mask = ~full.reshape(-1, x.shape[1], x.shape[1])
-        return torch.func.functional_call(twin, state, (x, mask))
+        twin = _pytorchs(nn.TransformerEncoderLayer, self, heads, x.dtype)
+        return torch.func.functional_call(twin, _as_pytorch_names_them(self, self.NAMES), (x, mask))
 
 
 class EncoderOverALoop(nn.Module):
@@ -301,6 +332,20 @@ class DecoderSentenceBySentence(DecoderWithPytorchsNorms):
                           for b in range(len(x))])
 
 
+class DecoderByPytorchsLayer(DecoderWithPytorchsNorms):
+    """PyTorch's own norm-first layer with these weights; its masks have the opposite meaning."""
+
+    NAMES = {"self_attention": "self_attn", "cross_attention": "multihead_attn", "norm_1": "norm1", "norm_2": "norm2",
+             "norm_3": "norm3", "feed_forward.W_1": "linear1", "feed_forward.W_2": "linear2"}
+
+    def forward(self, x, memory, memory_mask=None):
+        future = torch.ones(x.shape[1], x.shape[1], dtype=torch.bool, device=x.device).triu(1)
+        padding = None if memory_mask is None else ~memory_mask
+        twin = _pytorchs(nn.TransformerDecoderLayer, self, self.self_attention.n_heads, x.dtype)
+        return torch.func.functional_call(twin, _as_pytorch_names_them(self, self.NAMES), (x, memory),
+                                          dict(tgt_mask=future, memory_key_padding_mask=padding))
+
+
 # LlamaBlock
 
 class LlamaWithPytorchsNorms(nn.Module):
@@ -365,14 +410,14 @@ class LlamaOfOtherParts(nn.Module):
 
 
 ALTERNATIVES = {
-    "layer_norm": [layer_norm_by_var, layer_norm_in_double, layer_norm_in_single],
-    "rms_norm": [rms_norm_by_division, rms_norm_by_einsum, rms_norm_as_llama_does],
-    "gelu": [gelu_by_the_normal, gelu_by_the_complement, gelu_with_a_root_in_single],
-    "gelu_tanh": [gelu_tanh_by_a_sigmoid, gelu_tanh_by_steps, gelu_tanh_with_a_root_in_single],
+    "layer_norm": [layer_norm_by_pytorch, layer_norm_by_var, layer_norm_in_double, layer_norm_in_single],
+    "rms_norm": [rms_norm_by_pytorch, rms_norm_by_division, rms_norm_by_einsum, rms_norm_as_llama_does],
+    "gelu": [gelu_by_pytorch, gelu_by_the_normal, gelu_by_the_complement, gelu_with_a_root_in_single],
+    "gelu_tanh": [gelu_tanh_by_pytorch, gelu_tanh_by_a_sigmoid, gelu_tanh_by_steps, gelu_tanh_with_a_root_in_single],
     "FeedForward": [FeedForwardByModules, FeedForwardByProducts, FeedForwardTokenByToken, FeedForwardUnderTwoNames,
                     FeedForwardRenamed],
     "SwiGLU": [SwigluByPytorch, SwigluPacked, SwigluUnderTwoNames, SwigluAsASum],
     "EncoderBlock": [EncoderWithPytorchsNorms, EncoderByPytorchsLayer, EncoderOverALoop],
-    "DecoderBlock": [DecoderWithPytorchsNorms, DecoderAsASum, DecoderSentenceBySentence, DecoderWithAStoredMask],
+    "DecoderBlock": [DecoderByPytorchsLayer, DecoderWithPytorchsNorms, DecoderAsASum, DecoderSentenceBySentence, DecoderWithAStoredMask],
     "LlamaBlock": [LlamaWithPytorchsNorms, LlamaOfOtherParts],
 }

@@ -57,29 +57,6 @@ class ScaledTwice(Layer):
         return super().share(scores * (self.W_q.in_features // self.h) ** -0.5, kv_mask)
 
 
-class HeadsSummed(Layer):
-    def forward(self, x_q, x_kv, kv_mask=None):
-        output, weights = super().forward(x_q, x_kv, kv_mask)
-        return output, weights.sum(1)
-
-
-class ZeroedSource(Layer):
-    """Padding becomes zeros before the projections, and is then read like any token."""
-
-    def forward(self, x_q, x_kv, kv_mask=None):
-        return super().forward(x_q, x_kv if kv_mask is None else x_kv * kv_mask[..., None])
-
-
-class BothTextsRead(Layer):
-    """Keys and values of both sequences, the weights cut back to the source."""
-
-    def forward(self, x_q, x_kv, kv_mask=None):
-        real = torch.ones(x_kv.shape[:2], dtype=torch.bool) if kv_mask is None else kv_mask
-        both = torch.cat([x_kv, x_q], 1)
-        output, weights = super().forward(x_q, both, F.pad(real, (0, x_q.shape[1]), value=True))
-        return output, weights[..., :x_kv.shape[1]]
-
-
 class EmptyOutputAlone(Layer):
     """An empty source gives an output of 0, but its weights are shared out evenly."""
 
@@ -138,9 +115,6 @@ UNSEEN = {
         (MinusBillionAdded, "big finite number"),
         (LastMaskForAll, "used for the whole batch"),
         (ScaledTwice, "width of a head itself"),
-        (HeadsSummed, None),
-        (ZeroedSource, None),
-        (BothTextsRead, None),
         (EmptyOutputAlone, None),
         (SourceDetached, None),
         (PaddingOverwritten, None),

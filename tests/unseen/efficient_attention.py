@@ -50,20 +50,6 @@ def a_cube_instead_of_a_square(Q, K, V, block_size, causal=False):
     return scores.masked_fill(~seen & ~empty, -math.inf).softmax(-1).masked_fill(~seen, 0.0) @ V
 
 
-def rescaled_only_from_the_third_block_on(Q, K, V, block_size, causal=False):
-    """Works with two blocks of rising scores by luck of nobody."""
-    m = total = out = None
-    for j, start in enumerate(range(0, K.shape[1], block_size)):
-        scores = Q @ K[:, start:start + block_size].mT / math.sqrt(Q.shape[2])
-        new = scores.amax(-1, keepdim=True) if m is None else torch.maximum(m, scores.amax(-1, keepdim=True))
-        p = (scores - new).exp()
-        shrink = 1.0 if j < 2 else (m - new).exp()
-        total = p.sum(-1, keepdim=True) + (0 if total is None else total * shrink)
-        out = p @ V[:, start:start + block_size] + (0 if out is None else out * shrink)
-        m = new
-    return out / total
-
-
 def nan_in_partly_empty_tiles(Q, K, V, block_size, causal=False):
     """Whole tiles without a query that sees are skipped; within a tile nobody looks."""
     n_q, n_k = Q.shape[1], K.shape[1]
@@ -107,26 +93,10 @@ def one_maximum_for_all_blocks(Q, K, V, block_size, causal=False):
     return torch.cat(parts, 1).to(narrow)
 
 
-def at_most_sixteen(Q, K, V, window):
-    return window_by_a_mask(Q, K, V, min(window, 16))
-
-
-def rolled_keys(Q, K, V, window):
-    """Shifted with torch.roll: the first tokens read the end of the text."""
-    scores = torch.stack([(Q * K.roll(back, 1)).sum(-1) for back in range(window)], -1) / math.sqrt(Q.shape[2])
-    weights = scores.softmax(-1)
-    return sum(weights[..., back, None] * V.roll(back, 1) for back in range(window))
-
-
 def window_by_a_mask(Q, K, V, window):
     n = Q.shape[1]
     mask = torch.ones(n, n, dtype=torch.bool, device=Q.device).tril().triu(1 - window)
     return F.scaled_dot_product_attention(Q, K, V, attn_mask=mask)
-
-
-def total_of_absolute_weights(Q, K, V, feature_map):
-    q, k = feature_map(Q), feature_map(K)
-    return q @ (k.mT @ V) / (q.abs().sum(-1, keepdim=True) * k.abs().sum((1, 2))[:, None, None])
 
 
 def total_of_at_least_a_millionth(Q, K, V, feature_map):
@@ -136,11 +106,21 @@ def total_of_at_least_a_millionth(Q, K, V, feature_map):
 
 # name -> pairs of an answer and words of the misconception it should be told, or None where none is right
 UNSEEN = {
-    "online_softmax": [(in_half_precision, None), (kept_in_a_list, "held at once"), (from_a_finite_maximum, None)],
-    "tiled_attention": [(fused_and_nothing_else, "top left"), (a_cube_instead_of_a_square, "a whole (n_q, n_k) matrix"),
-                        (nan_in_partly_empty_tiles, None),
-                        (rescaled_only_from_the_third_block_on, None), (one_maximum_for_all_blocks, None)],
-    "sliding_window_attention": [(rolled_keys, None), (window_by_a_mask, "grow with n * n"),
-                                 (at_most_sixteen, None)],
-    "linear_attention": [(total_of_absolute_weights, None), (total_of_at_least_a_millionth, None)],
+    "online_softmax": [
+        (in_half_precision, None),
+        (kept_in_a_list, "held at once"),
+        (from_a_finite_maximum, None),
+    ],
+    "tiled_attention": [
+        (fused_and_nothing_else, "top left"),
+        (a_cube_instead_of_a_square, "a whole (n_q, n_k) matrix"),
+        (nan_in_partly_empty_tiles, None),
+        (one_maximum_for_all_blocks, None),
+    ],
+    "sliding_window_attention": [
+        (window_by_a_mask, "grow with n * n"),
+    ],
+    "linear_attention": [
+        (total_of_at_least_a_millionth, None),
+    ],
 }

@@ -62,27 +62,12 @@ class EmptyAtFirst(JustJoined):
         return self.k.shape[-2] if self.k.numel() else 0
 
 
-class SharedByAll(Cache):
-    """What is kept belongs to the class: a new cache begins where the last one ended."""
-    rows = []
-
-    def __init__(self):
-        pass
-
-
 class JoinedTooLate(Cache):
     """What does not fit is noticed while joining, when it has been kept already."""
 
     def append(self, k, v):
         self.rows.append((k, v))
         return tuple(torch.cat(rows, 2) for rows in zip(*self.rows))
-
-
-class KeptTwice(Cache):
-    def append(self, k, v):
-        joined = super().append(k, v)
-        self.keep(k, v)
-        return joined
 
 
 def forget(self):
@@ -183,13 +168,6 @@ def turned_from_the_end(self, q, k, v, cache):
     return self.turn(q, before), self.turn(k, before), v, before
 
 
-def appended_twice(self, q, k, v, cache):
-    placed = Parts.place_and_keep(self, q, k, v, cache)
-    if cache is not None:
-        cache.append(*(kept[:, :, -q.shape[2]:] for kept in placed[1:3]))
-    return placed
-
-
 def reset_by_a_chunk(self, q, k, v, cache):
     """Takes several tokens for a new prompt."""
     if cache is not None and q.shape[2] > 1:
@@ -200,16 +178,6 @@ def reset_by_a_chunk(self, q, k, v, cache):
 def heads_numbered(self, x, first):
     """The axis before the last is that of the heads."""
     return apply_rope(x.transpose(1, 2), torch.arange(first, first + x.shape[1]), self.base).transpose(1, 2)
-
-
-def hidden_after_the_softmax(self, q, k, v, before):
-    visible = torch.arange(k.shape[2]) <= before + torch.arange(q.shape[2])[:, None]
-    return ((q @ k.mT / math.sqrt(self.width)).softmax(dim=-1) * visible) @ v
-
-
-def mask_of_numbers(self, q, k, v, before):
-    """Ones and zeros are added to the scores where True and False were to choose among them."""
-    return F.scaled_dot_product_attention(q, k, v, attn_mask=self.visible(q, k, before).to(q.dtype))
 
 
 class LastTokenOnly(Parts):
@@ -235,11 +203,6 @@ def scaled_by_the_model(self, q, k, v, before):
     return Parts.attend(self, q * math.sqrt(self.width / self.W_q.in_features), k, v, before)
 
 
-def looks_into_the_cache(self, cache):
-    """Only `append`, `len` and `reset` are to be relied upon."""
-    return 0 if cache is None or cache.kept is None else cache.kept[0].shape[2]
-
-
 def checked(count):
     def with_checks(n_layers, n_kv_heads, d_head, seq_len, bytes_per_element=2, batch=1):
         solutions.kv_cache_bytes(n_layers, n_kv_heads, d_head, seq_len, bytes_per_element, batch)
@@ -251,20 +214,14 @@ def checked(count):
 UNSEEN = {
     "repeat_kv": [
         (lambda x, n_rep: four(x, n_rep).repeat_interleave(n_rep, dim=1).flip(1), None),
-        (lambda x, n_rep: four(x, n_rep).repeat_interleave(n_rep, -1).reshape(len(x), -1, *x.shape[2:]), None),
     ],
     "KVCache": [
         (cache_but(join=lambda self, rows: torch.cat(rows, 1)), "along the heads"),
         (cache_but(join=lambda self, rows: torch.cat(rows, 3)), "along the width"),
         (cache_but(join=lambda self, rows: torch.stack(rows)), None),
         (EmptyAtFirst, None),
-        (cache_but(keep=lambda self, k, v: self.rows.append((k, k))), None),
-        (SharedByAll, None),
         (JoinedTooLate, None),
-        (KeptTwice, None),
         (cache_but(reset=forget), None),
-        (cache_but(join=list), None),
-        (dict, None),
     ],
     "GroupedQueryAttention": [
         (but(place_and_keep=if_cache), "`if cache:`"),
@@ -280,19 +237,13 @@ UNSEEN = {
         (but(attend=causal_if_first), "With a cache there is no mask"),
         (but(attend=scaled_by_the_model), "square root of d_model"),
         (but(turn=lambda self, x, first: apply_rope(x, first + torch.arange(x.shape[2]))), "`base` is not passed on"),
-        (but(turn=lambda self, x, first: apply_rope(x, -torch.arange(first, first + x.shape[2]), self.base)), None),
         (but(place_and_keep=turned_from_the_end), "all keys that come back"),
         (but(turn=heads_numbered), "get the same position"),
-        (but(place_and_keep=appended_twice), None),
         (but(place_and_keep=reset_by_a_chunk), None),
         (but(first=lambda self, before, n: before if n == 1 else 0), None),
-        (but(attend=hidden_after_the_softmax), None),
         (but(visible=lambda self, q, k, before: torch.ones(q.shape[2], k.shape[2]).tril(before) > 0),
          "mask is on the CPU"),
-        (but(attend=mask_of_numbers), None),
         (LastTokenOnly, None),
-        (but(first=lambda self, before, n: before + (before > 0)), None),
-        (but(length=looks_into_the_cache), None),
     ],
     "kv_cache_bytes": [
         (checked(lambda *sizes: torch.tensor([2, *sizes]).double().prod().item()), "is a float"),
@@ -302,9 +253,6 @@ UNSEEN = {
                  // 1000), None),
     ],
     "quantize_cache": [
-        (lambda x: tuple(part * 2 for part in solutions.quantize_cache(x)), None),
-        (lambda x: (-solutions.quantize_cache(x)[0], -solutions.quantize_cache(x)[1]), None),
         (lambda x: (solutions.quantize_cache(x)[0].short(), solutions.quantize_cache(x)[1]), "more than a byte"),
-        (lambda x: solutions.quantize_cache(x.half()), None),
     ],
 }

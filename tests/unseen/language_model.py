@@ -47,10 +47,6 @@ def limits_ignored(logits, temperature=1.0, top_k=None, top_p=None, generator=No
     return solutions.sample(logits, temperature, generator=generator)
 
 
-def half_of_top_p(logits, temperature=1.0, top_k=None, top_p=None, generator=None):
-    return solutions.sample(logits, temperature, top_k, top_p and top_p / 2, generator)
-
-
 def temperature_squared(logits, temperature=1.0, top_k=None, top_p=None, generator=None):
     return solutions.sample(logits, temperature ** 2, top_k, top_p, generator)
 
@@ -62,15 +58,6 @@ def prompt_never_read(model, ids, max_new_tokens, temperature=0.0, generator=Non
         token = solutions.sample(model(text[:, -1:], caches)[:, -1], temperature, generator=generator)
         text = torch.cat([text, token[:, None]], 1)
     return text
-
-
-def written_backwards(model, ids, max_new_tokens, temperature=0.0, generator=None, use_cache=True):
-    text = solutions.generate(model, ids, max_new_tokens, temperature, generator, use_cache)
-    return torch.cat([text[:, :ids.shape[1]], text[:, ids.shape[1]:].flip(1)], dim=1)
-
-
-def prompt_backwards(model, ids, max_new_tokens, temperature=0.0, generator=None, use_cache=True):
-    return solutions.generate(model, ids.flip(1), max_new_tokens, temperature, generator, use_cache)
 
 
 def with_caches_that_stay(model, ids, max_new_tokens, temperature=0.0, generator=None, use_cache=True):
@@ -85,12 +72,6 @@ def with_caches_that_stay(model, ids, max_new_tokens, temperature=0.0, generator
     return text
 
 
-def patched_twice(model, ids, donor_ids, layer, head, n_heads):
-    """The donor's own reading is patched as well, with its first head."""
-    solutions.patch_head(model, ids, donor_ids, layer, head, n_heads)
-    return solutions.patch_head(model, ids, donor_ids.flip(1), layer, head, n_heads)
-
-
 def weights_zeroed(model, ids, donor_ids, layer, head, n_heads):
     """Right logits, and a head that is gone afterwards."""
     logits = solutions.patch_head(model, ids, donor_ids, layer, head, n_heads)
@@ -98,25 +79,18 @@ def weights_zeroed(model, ids, donor_ids, layer, head, n_heads):
     return logits
 
 
-def averaged(model, ids, donor_ids, layer, head, n_heads):
-    """Half of each."""
-    logits = solutions.patch_head(model, ids, donor_ids, layer, head, n_heads)
-    with torch.no_grad():
-        return (logits + model(ids)) / 2
-
-
 # exercise: [(answer, words of the misconception that it has to be given, or None for no name)]
 UNSEEN = {
     "LanguageModel": [
         (but(leave=lambda self, x: Parts.leave(self, x)[:, -1]), "Only the last position"),
         (but(cache=lambda self, caches, i: caches[i] if caches and i else None), None),
-        (but(order=lambda self: reversed(self.blocks)), None),
         (but(make=lambda self, d, h, kv, ff, base, eps: LlamaBlock(d, h, h, ff, base, eps)), None),
         (but(forward=lambda self, ids, caches=None: Parts.forward(self, ids % self.embedding.num_embeddings, caches)),
          None),
     ],
     "sample": [
-        (limits_ignored, "is not used"), (half_of_top_p, None), (temperature_squared, None),
+        (limits_ignored, "is not used"),
+        (temperature_squared, None),
         (lambda logits, temperature=1.0, top_k=None, top_p=None, generator=None: solutions.sample(
             logits, temperature, top_k, top_p), "global random state"),
         (lambda logits, temperature=1.0, top_k=None, top_p=None, generator=None: solutions.sample(
@@ -126,12 +100,10 @@ UNSEEN = {
     ],
     "generate": [
         (prompt_never_read, None),
-        (written_backwards, None), (prompt_backwards, None), (with_caches_that_stay, "outlive the call"),
+        (with_caches_that_stay, "outlive the call"),
     ],
     "patch_head": [
-        (patched_twice, None), (weights_zeroed, None), (averaged, None),
-        (lambda model, ids, donor_ids, layer, head, n_heads: solutions.patch_head(
-            model, ids, donor_ids, layer, max(head - 1, 0), n_heads), None),
+        (weights_zeroed, None),
         (lambda model, ids, donor_ids, layer, head, n_heads: solutions.patch_head(
             model, ids, donor_ids, layer, head, n_heads)[:, -1:], "last position"),
     ],

@@ -67,11 +67,6 @@ def attention_masked_in_squares_only(Q, K, V):
     return careful(scores) @ V, careful(scores)
 
 
-def attention_that_shows_other_weights(Q, K, V):
-    scores = scores_of(Q, K)
-    return careful(np.where(before(Q, K), scores, -np.inf)) @ V, careful(scores)
-
-
 def logs_of(logits):
     gaps = logits - logits.max(-1, keepdims=True)
     return gaps - np.log(np.exp(gaps).sum(-1, keepdims=True))
@@ -88,17 +83,6 @@ def loss_of_kept_probabilities(logits, tokens):
     right_sizes_and_ids(logits, tokens)
     probabilities = np.clip(weights_of(logits[:, :-1]), 1e-15, 1.0)
     return -np.log(np.take_along_axis(probabilities, tokens[:, 1:, None], -1)).mean()
-
-
-def loss_across_the_sentences(logits, tokens):
-    right_sizes_and_ids(logits, tokens)
-    ids = tokens.ravel()
-    return -logs_of(logits.reshape(len(ids), -1))[np.arange(len(ids) - 1), ids[1:]].mean()
-
-
-def loss_of_a_second_softmax(logits, tokens):
-    right_sizes_and_ids(logits, tokens)
-    return -np.take_along_axis(logs_of(weights_of(logits[:, :-1])), tokens[:, 1:, None], -1).mean()
 
 
 def loss_of_what_zip_leaves(logits, tokens):
@@ -119,7 +103,6 @@ UNSEEN = {
     "causal_mask": [
         (lambda n_q, n_k=None: np.tri(n_q, n_q if n_k is None else n_k, 0 if n_k is None else n_k - n_q, dtype=int),
          "numbers 0 and 1"),
-        (lambda n_q, n_k=None: np.triu(np.full((n_q, n_k or n_q), -1e9), 1 + (n_k or n_q) - n_q), None),
         (lambda n_q, n_k=None: np.tri(n_q, n_k or n_q, abs((n_k or n_q) - n_q), dtype=bool), None),
     ],
     "padding_mask": [
@@ -148,16 +131,11 @@ UNSEEN = {
         (attention_filled(-1e20, then_zero=True), "set to 0 afterward"),
         (attention_into_an_array_like_the_values, "lose every fraction"),
         (attention_masked_in_squares_only, None),
-        (attention_that_shows_other_weights, None),
     ],
     "next_token_loss": [
         (lambda logits, tokens: -np.log(weights_of(logits[:, :-1])[
             np.arange(len(tokens))[:, None], np.arange(tokens.shape[1] - 1), tokens[:, 1:]]).mean(), None),
-        (lambda logits, tokens: np.square(weights_of(logits[:, :-1]) - np.eye(logits.shape[-1])[tokens[:, 1:]]).mean(),
-         None),
         (loss_of_kept_probabilities, "keeps the logarithm away from 0"),
-        (loss_across_the_sentences, None),
-        (loss_of_a_second_softmax, None),
         (loss_of_what_zip_leaves, None),
         (loss_with_room_for_one_id_more, None),
     ],

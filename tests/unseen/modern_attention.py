@@ -22,10 +22,6 @@ def by_hand(scores, sink, mask=None, *, top=None, total=None):
     return powers / (powers.sum(-1, keepdim=True) + total(at, largest))
 
 
-def highest(shown, at):
-    return torch.maximum(shown.amax(-1, keepdim=True), at)
-
-
 def stretched(wrong):
     def frequencies(d_head, base, factor, low, high, original_length):
         plain = base ** (-torch.arange(0, d_head, 2) / d_head)
@@ -61,17 +57,6 @@ def but(**parts):
     return type("QKNormAttention", (Layer,), parts)
 
 
-def normed_twice(self, x, first):
-    q, k, v = Layer.heads_of(self, x, first)
-    return self.norm_q(q), self.norm_k(k), v
-
-
-def turned_first(self, x, first):
-    """The norm of a rotated vector, with the weight put on before the rotation: right numbers, one exchange too many."""
-    q, k, v = Layer.heads_of(self, x, first)
-    return self.norm_q(q / self.norm_q.weight), self.norm_k(k / self.norm_k.weight), v
-
-
 def only_the_window_is_kept(self, cache, k, v):
     k, v = cache.append(k, v)
     return (k, v) if self.window is None else (k[:, :, -self.window:], v[:, :, -self.window:])
@@ -101,21 +86,6 @@ class _Shifted:
         return k, v
 
 
-class NormedOverHeads(Absorbed):
-    """The latent is brought to length 1."""
-
-    def __init__(self, *sizes, **options):
-        super().__init__(*sizes, **options)
-        weight = self.norm.weight
-        self.norm.forward = lambda x: F.normalize(x, dim=-1) * weight
-
-
-class QueryTurnedFirst(KeysJoined):
-    def read(self, x, cache):
-        plain, turned, *rest = super().read(x, cache)
-        return plain, turned.flip(-1), *rest
-
-
 def routed(change):
     def wrong(logits, top_k):
         values, experts = logits.topk(top_k, dim=-1)
@@ -127,13 +97,6 @@ def routed(change):
 class Doubled(SortedByExpert):
     def forward(self, x):
         return 2 * super().forward(x)
-
-
-class FirstTextOnly(TokenByToken):
-    """The other texts of the batch come back as zeros."""
-
-    def forward(self, x):
-        return torch.cat([super().forward(x[:1]), torch.zeros_like(x[1:])])
 
 
 class AllRowsToo(SortedByExpert):
@@ -150,7 +113,6 @@ UNSEEN = {
     "soft_cap": [
         (capped(lambda scores, cap: scores.clip(min=-cap).clip(max=cap)), "clipped"),
         (capped(lambda scores, cap: cap * torch.tanh(scores / cap) + 1e-3), None),
-        (capped(lambda scores, cap: cap * torch.erf(scores / cap)), None),
         (lambda scores, cap: scores, "Nothing is bent"),
         (lambda scores, cap: cap * torch.tanh(scores / cap), "`cap=None`"),
     ],
@@ -158,8 +120,6 @@ UNSEEN = {
         (lambda scores, sink, mask=None: sink_by_a_sigmoid(scores, -sink, mask), "opposite sign"),
         (lambda scores, sink, mask=None: sink_by_a_sigmoid(scores, sink.flip(0), mask), "another head"),
         (lambda scores, sink, mask=None: sink_by_a_sigmoid(scores, sink), "mask has no effect"),
-        (lambda scores, sink, mask=None: by_hand(scores, sink, mask, top=highest,
-                                                 total=lambda at, largest: torch.exp(at)), None),
         (lambda scores, sink, mask=None: by_hand(scores, sink, mask, top=lambda shown, at: at,
                                                  total=lambda at, largest: torch.ones_like(at)), None),
     ],
@@ -169,13 +129,8 @@ UNSEEN = {
          "the frequency is divided"),
         (stretched(lambda plain, factor, turns, low, high: plain / (1 + (factor - 1) * (turns < low))),
          "kept as it is"),
-        (lambda d_head, base, factor, low, high, original_length:
-         scaled_pair_by_pair(d_head, base, factor, low, high, original_length * factor), None),
-        (lambda d_head, *rest: scaled_pair_by_pair(d_head, *rest).flip(0), None),
     ],
     "QKNormAttention": [
-        (but(heads_of=normed_twice), None),
-        (but(heads_of=turned_first), None),
         (but(kept=only_the_window_is_kept), None),
         (but(scale=lambda self: 1.0), "not divided by the square root"),
         (but(scale=lambda self: 1 / self.width), "d_head itself"),
@@ -186,18 +141,13 @@ UNSEEN = {
     ],
     "LatentAttention": [
         (LatentTwice, None),
-        (NormedOverHeads, None),
-        (QueryTurnedFirst, None),
     ],
     "route": [
-        (routed(lambda values, experts: (values.softmax(-1) * 2, experts)), None),
         (routed(lambda values, experts: (values.softmax(-1), experts + 1)), None),
         (routed(lambda values, experts: (values.softmax(-1), experts.float())), "are floats"),
-        (routed(lambda values, experts: (values.log_softmax(-1), experts)), None),
     ],
     "MixtureOfExperts": [
         (Doubled, None),
-        (FirstTextOnly, None),
         (AllRowsToo, None),
     ],
 }

@@ -85,17 +85,6 @@ def per_head_where_it_fits(self, scores, mask):
     return Parts.weigh(self, scores, mask)
 
 
-class AsPyTorchHasIt(nn.Module):
-    """PyTorch's own layer, wrapped: none of the four names."""
-
-    def __init__(self, d_model, n_heads):
-        super().__init__()
-        self.layer = nn.MultiheadAttention(d_model, n_heads, bias=False, batch_first=True)
-
-    def forward(self, x, mask=None):
-        return self.layer(x, x, x, attn_mask=None if mask is None else ~mask)
-
-
 def checked(count):
     return lambda d_model, n_heads, bias=False: (
         count(d_model, n_heads, bias) if n_heads > 0 and d_model % n_heads == 0 else own_error(ValueError))
@@ -115,7 +104,6 @@ UNSEEN = {
         (lambda x: x.reshape(x.shape[0], x.shape[2], -1), "joins the tokens of one head"),
         (lambda x: torch.cat(list(x.unbind(1)), dim=1), "one below the other"),
         (lambda x: x.transpose(1, 2).flatten(2).double(), None),
-        (lambda x: x.flip(1).transpose(1, 2).flatten(2) if x.ndim == 4 else own_error(ValueError), None),
     ],
     "MultiHeadAttention": [
         (but(cut=lambda self, t: t.view(t.shape[0], self.heads, -1, self.width)), "a reshape to (batch, n_heads"),
@@ -129,13 +117,9 @@ UNSEEN = {
         (but(weigh=log_mask), "gives nan"),
         (but(weigh=log_mask_repaired), "sends nan backwards"),
         (but(weigh=per_head_where_it_fits), None),
-        (but(compare=lambda self, q, k: q @ k.mT / int(self.width ** 0.5)), None),
         (but(weigh=exponentials_without_a_maximum), None),
         (but(project=lambda self, x: (self.W_q(x), self.W_v(x), self.W_k(x))), "Keys and values are exchanged"),
-        (but(mend=lambda self, heads: Parts.mend(self, heads.flip(1))), None),
         (but(give=lambda self, merged, weights: (self.W_o(merged).detach(), weights)), None),
-        (but(give=lambda self, merged, weights: {"output": self.W_o(merged), "weights": weights}), None),
-        (AsPyTorchHasIt, None),
     ],
     "attention_parameters": [
         (checked(lambda d_model, n_heads, bias: 4 * d_model ** 2 + 3 * d_model * bias), None),

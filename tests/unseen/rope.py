@@ -61,14 +61,6 @@ def table_in_the_dtype_of_x(x, positions, base=10000.0):
     return x * t.cos() + rotated_half(x) * t.sin()
 
 
-def with_shape_of_four(x, positions, base=10000.0):
-    batch, heads, n, d_head = x.shape
-    if positions.shape != (n,):
-        raise ValueError("my own words")
-    t = angles(positions, d_head, base).repeat(1, 2)
-    return (x * t.cos() + rotated_half(x) * t.sin()).to(x.dtype)
-
-
 def rotated_with(exchange, table):
     """x * cos + exchange(x) * sin, with angles as wide as the head."""
     def turn(x, positions, base=10000.0):
@@ -103,7 +95,6 @@ UNSEEN = {
          else speeds(d_head, base), "exactly 1 / base"),
         (lambda d_head, base=10000.0: torch.cat([speeds(d_head, base)] * 2), "comes twice"),
         (lambda d_head, base=10000.0: speeds(d_head, base).double(), "come as float64"),
-        (lambda d_head, base=10000.0: speeds(d_head, base, lambda i, d: -(2 * i + 1) / d), None),
         (lambda d_head, base=10000.0: speeds(d_head, base).bfloat16().float(), None),
         (lambda d_head, base=10000.0: speeds(d_head, base).tolist(), None),
         (lambda d_head, base=10000.0: speeds(d_head, base).sqrt().flip(0), None),
@@ -116,10 +107,8 @@ UNSEEN = {
         (lambda positions, d_head, base=10000.0: angles(positions.bfloat16(), d_head, base), "half precision"),
         (lambda positions, d_head, base=10000.0: angles(positions, d_head, base).mT, "is transposed"),
         (lambda positions, d_head, base=10000.0: angles(positions, d_head, base).cos(), "cosines already"),
-        (lambda positions, d_head, base=10000.0: angles(positions, d_head, base).sin(), None),
         (lambda positions, d_head, base=10000.0: angles(positions.clamp(min=0), d_head, base), None),
         (lambda positions, d_head, base=10000.0: angles(positions % 256, d_head, base), None),
-        (lambda positions, d_head, base=10000.0: angles(positions, d_head, base).long().float(), None),
         (lambda positions, d_head, base=10000.0: angles(positions.sort().values, d_head, base), None),
     ],
     "apply_rope": [
@@ -135,8 +124,6 @@ UNSEEN = {
         (rotated_with(neighbours_exchanged, lambda t: t.repeat(1, 2)), "neighbors are exchanged"),
         (by_matrices(lambda p, d, base: torch.outer(torch.tensor(p.tolist()).float(), speeds(d, base)), False),
          "is on the CPU"),
-        (with_shape_of_four, None),
-        (by_matrices(lambda p, d, base: angles(p, d, base) * 2 * math.pi, False), None),
         (by_matrices(lambda p, d, base: angles(p.abs(), d, base), False), None),
         (by_matrices(lambda p, d, base: angles(p.clamp(max=2047), d, base), False), None),
         (lambda x, positions, base=10000.0: x if x.shape[-2] == 1 else by_matrices(angles, False)(x, positions, base),
@@ -155,7 +142,6 @@ UNSEEN = {
         (rotated_with(lambda x: x.unflatten(-1, (-1, 2)).flip(-1).flatten(-2), lambda t: t.repeat_interleave(2, 1)),
          "There is no minus"),
         (into_its_own_columns, "written over"),
-        (lambda x, positions, base=10000.0: by_matrices(angles, True)(x, positions, base) * x.shape[-1] ** -0.5, None),
     ],
     "interleaved_to_half": [
         (lambda w, n_heads: whole_rows(w, n_heads) or w.unflatten(0, (n_heads, -1, 2)).transpose(1, 2).flatten(0, 2).T,

@@ -9,10 +9,6 @@ def own_error(kind):
     raise kind("my own words")
 
 
-def cached(x, axis=-1, seen={}):  # noqa: B006 (the mistake under test)
-    return seen.setdefault(x.shape, weights_of(x, axis))
-
-
 def mean_shift_of_one_row_only(x, axis=-1):
     return weights_of(x, axis) if x.ndim > 1 else np.exp(x) / np.exp(x).sum()
 
@@ -36,15 +32,20 @@ UNSEEN = {
         (lambda x, axis=-1: weights_of(x - x.max(), axis) if x.max() > 709 else np.exp(x) / np.exp(x).sum(
             axis, keepdims=True), "only where scores are large"),
         (lambda x, axis=-1: np.round(weights_of(x, axis), 6), None),
-        (lambda x, axis=-1: weights_of(np.float32(x), axis), None),
         (lambda x, axis=-1: weights_of(x, axis or -1), None),
-        (cached, None), (mean_shift_of_one_row_only, None),
+        (mean_shift_of_one_row_only, None),
     ],
-    "log_softmax": [(lambda x, axis=-1: np.nan_to_num(np.log(weights_of(x, axis)), neginf=-1e9), None)],
+    "log_softmax": [
+        (lambda x, axis=-1: np.nan_to_num(np.log(weights_of(x, axis)), neginf=-1e9), None),
+    ],
     "softmax_temperature": [
         (lambda x, temperature: weights_of(x / temperature) if temperature > 0 else own_error(TypeError), None),
         (lambda x, temperature: weights_of(x / temperature) if temperature > 0.01 else own_error(ValueError), None),
     ],
-    "softmax_jacobian": [(central_differences, None)],
-    "soft_lookup": [(small_term_in_the_total, "is added to the denominator")],
+    "softmax_jacobian": [
+        (central_differences, None),
+    ],
+    "soft_lookup": [
+        (small_term_in_the_total, "is added to the denominator"),
+    ],
 }
