@@ -155,8 +155,8 @@ def alibi_by_infinite_distances(n_heads, n):
 
 
 ALTERNATIVES = {
-    "sinusoidal_encoding": [encoding_in_torch, encoding_by_complex_exponentials, encoding_by_logarithms, encoding_by_sines_alone,
-                            encoding_turned_step_by_step],
+    "sinusoidal_encoding": [encoding_in_torch, encoding_by_complex_exponentials, encoding_by_logarithms,
+                            encoding_by_sines_alone, encoding_turned_step_by_step],
     "shift_matrix": [shift_by_three_diagonals, shift_by_one_step_repeated, shift_by_a_matrix_exponential,
                      shift_pair_by_pair],
     "LearnedPositions": [PositionsByEmbedding, PositionsTokenByToken],

@@ -418,6 +418,7 @@ ALTERNATIVES = {
                     FeedForwardRenamed],
     "SwiGLU": [SwigluByPytorch, SwigluPacked, SwigluUnderTwoNames, SwigluAsASum],
     "EncoderBlock": [EncoderWithPytorchsNorms, EncoderByPytorchsLayer, EncoderOverALoop],
-    "DecoderBlock": [DecoderByPytorchsLayer, DecoderWithPytorchsNorms, DecoderAsASum, DecoderSentenceBySentence, DecoderWithAStoredMask],
+    "DecoderBlock": [DecoderByPytorchsLayer, DecoderWithPytorchsNorms, DecoderAsASum, DecoderSentenceBySentence,
+                     DecoderWithAStoredMask],
     "LlamaBlock": [LlamaWithPytorchsNorms, LlamaOfOtherParts],
 }

@@ -29,12 +29,9 @@ def gradients(softmax_step):
 UNSEEN = {
     "project_qkv": [
         (lambda x, W_q, W_k, W_v: (x @ W_q / 2, x @ W_k, x @ W_v), None),
-        (lambda x, W_q, W_k, W_v: tuple((x @ W).astype(x.dtype) for W in (W_q, W_k, W_v)), None),
-        (lambda x, W_q, W_k, W_v: tuple((x @ W).astype(W.dtype) for W in (W_q, W_k, W_v)), None),
     ],
     "attention_weights": [
         (lambda Q, K: weights_of(scores_of(Q, K) * math.sqrt(Q.shape[-1] / K.shape[1])), "K.shape[1]"),
-        (lambda Q, K: weights_of(Q @ (K.T if K.ndim == 2 else K.transpose(0, 2, 1)) / Q.shape[-1] ** 0.5), None),
         (lambda Q, K: weights_of(np.clip(scores_of(Q, K), -50, 50)), None),
     ],
     "scaled_dot_product_attention": [
@@ -53,7 +50,5 @@ UNSEEN = {
     ],
     "attention_backward": [
         (gradients(lambda A, dA: A * (dA - (A * dA).sum(axis=-1, keepdims=True))), "keep the broadcast shape"),
-        (lambda Q, K, V, d_output: tuple(part.astype(like.dtype) for part, like in zip(
-            solutions.attention_backward(Q, K, V, d_output), (Q, K, V))), None),
     ],
 }

@@ -1,8 +1,27 @@
-"""What wrong answers are made of. What raises stands in each chapter's own file, as in a student's."""
+"""What wrong answers are made of. What raises is in each chapter's own file, as in a student's."""
 
+import inspect
+import itertools
+import linecache
 import math
+import sys
 
 import numpy as np
+
+_numbers = itertools.count()
+
+
+def changed(answer, *texts):
+    """A right answer with parts of its source replaced: before, after, before, after, ..."""
+    source = inspect.getsource(answer)
+    for before, after in zip(texts[::2], texts[1::2], strict=True):
+        assert before in source, before
+        source = source.replace(before, after)
+    file = f"<{answer.__name__}, changed {next(_numbers)}>"
+    linecache.cache[file] = len(source), None, source.splitlines(keepends=True), file
+    names = dict(vars(sys.modules[answer.__module__]))
+    exec(compile(source, file, "exec", dont_inherit=True), names)
+    return names[answer.__name__]
 
 
 def weights_of(x, axis=-1):

@@ -4,58 +4,47 @@ import copy
 
 import torch
 
-from solutions import pytorch as solutions
+from solutions.pytorch import training_step
+from tests.alternatives.pytorch import step_that_clears_one_by_one
+from tests.unseen.parts import changed
+
+LOSS = "loss_fn(model.forward(x), y)"
 
 
 def learns_elsewhere(model, loss_fn, optimizer, x, y):
-    twin = copy.deepcopy(model)
-    return solutions.training_step(twin, loss_fn, optimizer, x, y)
-
-
-def through_a_new_tensor(model, loss_fn, optimizer, x, y):
-    optimizer.zero_grad()
-    loss = torch.tensor(loss_fn(model(x), y).item(), requires_grad=True)
-    loss.backward()
-    optimizer.step()
-    return loss.item()
-
-
-def through_data(model, loss_fn, optimizer, x, y):
-    optimizer.zero_grad()
-    loss = loss_fn(model(x).data, y)
-    loss.backward()
-    optimizer.step()
-    return loss.item()
-
-
-def root_of_the_loss(model, loss_fn, optimizer, x, y):
-    return solutions.training_step(model, loss_fn, optimizer, x, y) ** 0.5
-
-
-def printed_only(model, loss_fn, optimizer, x, y):
-    print(solutions.training_step(model, loss_fn, optimizer, x, y))
+    return training_step(copy.deepcopy(model), loss_fn, optimizer, x, y)
 
 
 def same_rate_of_plain_sgd(model, loss_fn, optimizer, x, y):
     own = torch.optim.SGD(model.parameters(), lr=optimizer.param_groups[0]["lr"])
-    return solutions.training_step(model, loss_fn, own, x, y)
+    return training_step(model, loss_fn, own, x, y)
 
 
-def evaluated_and_switched_back(model, loss_fn, optimizer, x, y):
-    model.eval()
-    loss = solutions.training_step(model, loss_fn, optimizer, x, y)
-    model.train()
-    return loss
+def and_then(change):
+    """The right step, with its loss changed."""
+    def training_step_and_more(model, loss_fn, optimizer, x, y):
+        return change(training_step(model, loss_fn, optimizer, x, y))
+    return training_step_and_more
 
 
+def row_by_row(model, loss_fn, optimizer, x, y):
+    losses = [training_step(model, loss_fn, optimizer, x[i : i + 1], y[i : i + 1]) for i in range(len(x))]
+    return sum(losses) / len(losses)
+
+
+# exercise: [(answer, words of the misconception that it has to be given, or None for no name)]
 UNSEEN = {
     "training_step": [
         (learns_elsewhere, "No gradient reaches"),
-        (through_a_new_tensor, "No gradient reaches"),
-        (through_data, "cut off from the parameters"),
-        (root_of_the_loss, None),
-        (printed_only, None),
+        (changed(step_that_clears_one_by_one, LOSS, f"torch.tensor({LOSS}.item(), requires_grad=True)"),
+         "No gradient reaches"),
+        (changed(step_that_clears_one_by_one, "forward(x)", "forward(x).data"), "cut off from the parameters"),
         (same_rate_of_plain_sgd, "moved by hand"),
-        (evaluated_and_switched_back, "evaluation mode"),
-    ],
+        (changed(step_that_clears_one_by_one, "loss = ", "model.eval()\n    loss = ", "return",
+         "model.train()\n    return"),
+         "evaluation mode"),
+        (row_by_row, None),
+        (and_then(lambda loss: loss ** 0.5), None),
+        (and_then(print), None),
+    ]
 }

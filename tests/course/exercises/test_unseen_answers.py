@@ -15,26 +15,42 @@ from course import catalog
 from course.kit.exercise import PUBLIC_SEED
 from tests.conftest import HIDDEN_SEED
 
-SEEDS = (PUBLIC_SEED, pytest.param(HIDDEN_SEED, marks=pytest.mark.long))
 UNSEEN = {
     name: answers
     for stem in catalog.chapters()
     for name, answers in importlib.import_module(f"tests.unseen.{stem}").UNSEEN.items()
 }
+NAMED = {name: [pair for pair in answers if pair[1]] for name, answers in UNSEEN.items()}
+UNNAMED = {name: [pair for pair in answers if not pair[1]] for name, answers in UNSEEN.items()}
 
 
-@pytest.mark.parametrize("seed", SEEDS)
-@pytest.mark.parametrize("name", UNSEEN)
-def test_an_unseen_wrong_answer_loses_points_and_is_named_rightly_or_not_at_all(material, name, seed):
-    wrong = {}
-    for i, (answer, words) in enumerate(UNSEEN[name]):
-        report = examine(answer, material(name, seed), show_cases=seed == PUBLIC_SEED)
+def misjudged(made: dict, answers: list[tuple], **options) -> dict[str, str]:
+    """The answers that lose no point or are given a wrong name, by their place in the list."""
+    found = {}
+    for i, (answer, words) in enumerate(answers):
+        report = examine(answer, made, **options)
         named = {finding.misconception for finding in report.findings if not finding.passed} - {None}
         rightly = all(words is not None and words in text for text in named)
         if report.points >= report.max_points or not rightly:
-            wrong[f"{i}, {getattr(answer, '__name__', answer)}"] = f"{report.points} points, named {named or 'nothing'}"
-    assert wrong == {}
+            found[f"{i}, {getattr(answer, '__name__', answer)}"] = f"{report.points} points, named {named or 'nothing'}"
+    return found
 
 
-def test_every_exercise_has_one():
+@pytest.mark.parametrize("seed", [PUBLIC_SEED, pytest.param(HIDDEN_SEED, marks=pytest.mark.long)])
+@pytest.mark.parametrize("name", [name for name, answers in NAMED.items() if answers])
+def test_an_unseen_mistake_loses_points_and_is_named_rightly_or_not_at_all(material, name, seed):
+    assert misjudged(material(name, seed), NAMED[name], show_cases=seed == PUBLIC_SEED) == {}
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("seed", [PUBLIC_SEED, HIDDEN_SEED])
+def test_every_answer_whose_mistake_has_no_name_loses_points_and_is_not_named(material, seed):
+    found = {
+        name: misjudged(material(name, seed), answers, show_cases=seed == PUBLIC_SEED)
+        for name, answers in UNNAMED.items()
+    }
+    assert {name: answers for name, answers in found.items() if answers} == {}
+
+
+def test_every_exercise_has_an_answer():
     assert UNSEEN.keys() == catalog.all_exercises().keys()
