@@ -24,12 +24,6 @@ def test_cosine_similarity_never_leaves_its_range(rng):
     assert min(cosine_similarity(v, -v) for v in vectors) >= -1.0
 
 
-def test_rows_of_a_matrix_product_are_separate_lists():
-    product = matmul([[1.0], [2.0]], [[3.0, 4.0]])
-    product[0][0] = 99.0
-    assert product == [[99.0, 4.0], [6.0, 8.0]]
-
-
 def test_matrices_without_rows_or_columns_can_be_multiplied():
     assert matmul([], [[1.0]]) == []
     assert matmul([[1.0, 2.0]], [[], []]) == [[]]

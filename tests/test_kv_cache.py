@@ -14,52 +14,40 @@ from tests.references import close
 SEED = 90_091
 
 
-# sizes
-
-
-@pytest.mark.parametrize("shape, n_rep", [((2, 3, 4), 2), ((1, 2, 3, 4, 5), 2), ((2, 3, 4, 5), 0), ((2, 3, 4, 5), -1)])
-def test_what_cannot_be_repeated_is_named(draw, shape, n_rep):
-    with pytest.raises(ValueError, match=f"{n_rep} times"):
-        repeat_kv(draw(*shape), n_rep)
-
-
-@pytest.mark.parametrize(
-    "k, v",
-    [((1, 3, 1, 4), None), ((2, 1, 1, 4), None), ((2, 3, 1, 5), None), ((3, 1, 4), None)]
-    + [((2, 3, 1, 4), (2, 3, 1, 5)), ((2, 3, 2, 4), (2, 3, 1, 4))],
-)
-def test_tokens_that_do_not_continue_the_cache_are_named(k, v):
+def appended(k, v):
+    """A second append, of these shapes, to a cache of (2, 3, 2, 4)."""
     cache = KVCache()
     cache.append(torch.ones(2, 3, 2, 4), torch.ones(2, 3, 2, 4))
-    with pytest.raises(ValueError, match=r"\("):
-        cache.append(torch.ones(k), torch.ones(v or k))
+    cache.append(torch.ones(k), torch.ones(v))
 
 
-@pytest.mark.parametrize("sizes", [(10, 4, 2), (12, 6, 4), (8, 2, 4), (8, 0, 1), (8, 4, 0), (8, 4, -2), (12, 4, 2)])
-def test_heads_that_do_not_divide_or_have_no_pairs_are_named(sizes):
-    words = "width 3" if sizes == (12, 4, 2) else ".*".join(map(str, sizes))
-    with pytest.raises(ValueError, match=words):
-        GroupedQueryAttention(*sizes)
-
-
-@pytest.mark.parametrize("shape", [(2, 5, 8), (5, 24), (1, 2, 5, 24)])
-def test_tokens_that_do_not_fit_are_named(shape):
-    with pytest.raises(ValueError, match=r"\(batch, n, 24\)"):
-        GroupedQueryAttention(24, 6, 2)(torch.ones(shape))
+def read(shape):
+    GroupedQueryAttention(24, 6, 2)(torch.ones(shape))
 
 
 @pytest.mark.parametrize(
-    "wrong",
-    [dict(n_layers=0), dict(n_kv_heads=0), dict(d_head=-1), dict(seq_len=-1), dict(bytes_per_element=0), dict(batch=0)],
+    "answer, arguments, words",
+    [
+        *((repeat_kv, (torch.ones(shape), 2), "2 times") for shape in [(2, 3, 4), (1, 2, 3, 4, 5)]),
+        *((repeat_kv, (torch.ones(2, 3, 4, 5), n_rep), f"{n_rep} times") for n_rep in (0, -1)),
+        *((appended, (k, k), r"\(") for k in [(1, 3, 1, 4), (2, 1, 1, 4), (2, 3, 1, 5), (3, 1, 4)]),
+        *((appended, (k, (2, 3, 1, 4)), r"\(") for k in [(2, 3, 1, 5), (2, 3, 2, 4)]),
+        *(
+            (GroupedQueryAttention, sizes, ".*".join(map(str, sizes)))
+            for sizes in [(10, 4, 2), (12, 6, 4), (8, 2, 4), (8, 0, 1), (8, 4, 0), (8, 4, -2)]
+        ),
+        (GroupedQueryAttention, (12, 4, 2), "width 3"),
+        *((read, (shape,), r"\(batch, n, 24\)") for shape in [(2, 5, 8), (5, 24), (1, 2, 5, 24)]),
+        *(
+            (kv_cache_bytes, sizes, "at least")
+            for sizes in [(0, 3, 4, 5), (2, 0, 4, 5), (2, 3, -1, 5), (2, 3, 4, -1), (2, 3, 4, 5, 0), (2, 3, 4, 5, 2, 0)]
+        ),
+        (quantize_cache, (torch.ones(1, 1, 2, 3, dtype=torch.int64),), "int64"),
+    ],
 )
-def test_sizes_that_cannot_be_are_refused(wrong):
-    with pytest.raises(ValueError, match="at least"):
-        kv_cache_bytes(**{**dict(n_layers=2, n_kv_heads=3, d_head=4, seq_len=5), **wrong})
-
-
-def test_whole_numbers_are_not_quantized():
-    with pytest.raises(ValueError, match="int64"):
-        quantize_cache(torch.ones(1, 1, 2, 3, dtype=torch.int64))
+def test_arguments_that_do_not_fit_are_named(answer, arguments, words):
+    with pytest.raises(ValueError, match=words):
+        answer(*arguments)
 
 
 # the chapter's facts
@@ -74,35 +62,12 @@ def test_quantized_numbers_are_off_by_at_most_half_a_scale(draw, dtype):
     assert ((codes * exact - x.double()).abs() <= exact * (0.5 + 1e-5)).all()
 
 
-def test_three_hundred_tokens_one_by_one_give_the_numbers_of_one_pass(draw):
-    layer, x, cache = GroupedQueryAttention(4, 2, 1).double(), draw(1, 300, 4), KVCache()
-    with torch.no_grad():
-        close(torch.cat([layer(token, cache) for token in x.split(1, dim=1)], dim=1), layer(x), 1e-11)
-
-
 def test_an_eight_billion_llama_holds_a_quarter_of_what_its_query_heads_would():
     """The figures that the chapter corrects: 4 GiB and 69 GB were for 32 key/value heads, in two different units."""
     long, short = 128 * 1024, 8192
     assert kv_cache_bytes(32, 32, 128, short) == 4 * 2**30
     assert kv_cache_bytes(32, 32, 128, long) / 1e9 == pytest.approx(68.7, abs=0.05)
     assert kv_cache_bytes(32, 8, 128, short) == 2**30 and kv_cache_bytes(32, 8, 128, long) == 16 * 2**30
-
-
-def test_pytorch_s_causal_flag_aligns_to_the_top_left():
-    keys, values = torch.zeros(1, 5, 2), torch.eye(5)[None]
-    newest = F.scaled_dot_product_attention(torch.zeros(1, 1, 2), keys, values, is_causal=True)
-    assert newest[0, 0].tolist() == [1.0, 0.0, 0.0, 0.0, 0.0]
-
-
-def test_pytorch_s_causal_lower_right_is_the_mask_for_a_cache():
-    from torch.nn.attention.bias import causal_lower_right  # two seconds, which no other test of this file needs
-
-    keys, values = torch.zeros(1, 1, 5, 2), torch.eye(5)[None, None]
-    for n_new in (1, 2):
-        mask = causal_lower_right(n_new, 5)
-        given = F.scaled_dot_product_attention(torch.zeros(1, 1, n_new, 2), keys, values, attn_mask=mask)
-        allowed = torch.ones(n_new, 5).tril(5 - n_new)
-        close(given[0, 0], allowed / allowed.sum(dim=1, keepdim=True), 1e-6)
 
 
 def test_a_latent_row_serves_keys_and_values_that_are_never_made(draw):

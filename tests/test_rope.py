@@ -15,38 +15,25 @@ SEED = 80_081
 WAYS = {"halves": apply_rope, "neighbors": apply_rope_interleaved}
 
 
-# sizes
-
-
-@pytest.mark.parametrize("d_head", [-2, 0, 1, 7])
-def test_a_width_without_pairs_is_named(d_head):
-    with pytest.raises(ValueError, match=str(d_head)):
-        rope_frequencies(d_head)
-
-
-@pytest.mark.parametrize("positions", [torch.tensor(3), torch.arange(6).reshape(2, 3)])
-def test_positions_that_are_not_a_row_are_named(positions):
-    with pytest.raises(ValueError, match=f"{positions.ndim} dimensions"):
-        rope_angles(positions, 4)
-
-
-def test_no_position_gives_an_empty_table_of_the_right_width():
-    assert rope_angles(torch.arange(0), 6).shape == (0, 3)
-
-
-@pytest.mark.parametrize("turn", WAYS.values(), ids=WAYS)
-@pytest.mark.parametrize("shape, n", [((3, 6), 4), ((3, 6), 1), ((1, 6), 3), ((6,), 6)])
-def test_positions_that_do_not_fit_are_named(turn, shape, n):
-    with pytest.raises(ValueError, match=rf"\({shape[0]},.*{n} positions"):
-        turn(torch.ones(shape), torch.arange(n))
-
-
 @pytest.mark.parametrize(
-    "shape, n_heads", [((6, 4), 2), ((8, 4), 3), ((8, 4), 0), ((8, 4), -2), ((8,), 1), ((2, 8, 4), 1)]
+    "answer, arguments, words",
+    [
+        *((rope_frequencies, (width,), str(width)) for width in (-2, 0, 1, 7)),
+        *((rope_angles, (torch.ones(shape), 4), f"{len(shape)} dimensions") for shape in [(), (2, 3)]),
+        *(
+            (turn, (torch.ones(shape), torch.arange(n)), rf"\({shape[0]},.*{n} positions")
+            for turn in WAYS.values()
+            for shape, n in [((3, 6), 4), ((3, 6), 1), ((1, 6), 3), ((6,), 6)]
+        ),
+        *(
+            (interleaved_to_half, (torch.ones(shape), n_heads), rf"\({shape[0]},.*{n_heads} heads")
+            for shape, n_heads in [((6, 4), 2), ((8, 4), 3), ((8, 4), 0), ((8, 4), -2), ((8,), 1), ((2, 8, 4), 1)]
+        ),
+    ],
 )
-def test_rows_that_do_not_make_pairs_are_named(shape, n_heads):
-    with pytest.raises(ValueError, match=rf"\({shape[0]},.*{n_heads} heads"):
-        interleaved_to_half(torch.ones(shape), n_heads)
+def test_arguments_that_do_not_fit_are_named(answer, arguments, words):
+    with pytest.raises(ValueError, match=words):
+        answer(*arguments)
 
 
 # the chapter's facts

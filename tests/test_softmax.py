@@ -31,26 +31,21 @@ def test_an_empty_dictionary_gives_zeros():
     np.testing.assert_array_equal(soft_lookup(np.ones(3), np.empty((0, 3)), np.empty((0, 2))), np.zeros(2))
 
 
-@pytest.mark.parametrize("temperature", [0, 0.0, -0.0, -1, -1e-9])
-def test_a_temperature_that_is_not_positive_is_refused_by_name(temperature):
-    with pytest.raises(ValueError, match="temperature"):
-        softmax_temperature(np.array([1.0, 2.0]), temperature)
-
-
-@pytest.mark.parametrize("shape", [(), (1, 3), (3, 3)])
-def test_jacobian_refuses_anything_but_one_row(shape):
-    with pytest.raises(ValueError, match="dimension"):
-        softmax_jacobian(np.zeros(shape))
-
-
 @pytest.mark.parametrize(
-    "query, keys, values",
-    [((3,), (4, 3), (5, 2)), ((3,), (5, 3), (4, 2)), ((2,), (4, 3), (4, 2))]
-    + [((1, 3), (4, 3), (4, 2)), ((3,), (3,), (4, 2)), ((3,), (4, 3), (4,))],
+    "answer, arguments, words",
+    [
+        *((softmax_temperature, (np.ones(2), temperature), "temperature") for temperature in (0, -0.0, -1, -1e-9)),
+        *((softmax_jacobian, (np.zeros(shape),), "dimension") for shape in [(), (1, 3), (3, 3)]),
+        *(
+            (soft_lookup, [np.zeros(shape) for shape in shapes], r"\d")
+            for shapes in [((3,), (4, 3), (5, 2)), ((3,), (5, 3), (4, 2)), ((2,), (4, 3), (4, 2))]
+            + [((1, 3), (4, 3), (4, 2)), ((3,), (3,), (4, 2)), ((3,), (4, 3), (4,))]
+        ),
+    ],
 )
-def test_soft_lookup_names_shapes_that_do_not_fit(query, keys, values):
-    with pytest.raises(ValueError, match=r"\d"):
-        soft_lookup(np.zeros(query), np.zeros(keys), np.zeros(values))
+def test_arguments_that_do_not_fit_are_named(answer, arguments, words):
+    with pytest.raises(ValueError, match=words):
+        answer(*arguments)
 
 
 # what the chapter says
