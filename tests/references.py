@@ -6,7 +6,6 @@ from collections.abc import Callable
 
 import torch
 import torch.nn.functional as F
-from torch import nn
 
 CAT_SAT = [[1.0, 0.0, 1.0, 0.0], [0.0, 1.0, 0.0, 1.0], [1.0, 1.0, 0.0, 0.0]]  # the embeddings of "the cat sat"
 
@@ -19,31 +18,6 @@ def attention(Q, K, V, mask=None, **options):
 
 def close(actual, expected, tolerance: float = 1e-12) -> None:
     torch.testing.assert_close(actual, expected, rtol=tolerance, atol=tolerance)
-
-
-def with_gradients(run: Callable, upstream, inputs, parameters=()) -> list[torch.Tensor]:
-    """Return the result of `run(*inputs)`, and the gradients for the inputs and the parameters.
-
-    upstream: the gradient of the result, or of each where there are several
-    """
-    leaves = [x.detach().clone().requires_grad_() for x in inputs]
-    results = run(*leaves)
-    gradients = torch.autograd.grad(results, [*leaves, *parameters], upstream)
-    return [*(result.detach() for result in ([results] if torch.is_tensor(results) else results)), *gradients]
-
-
-def lower(n: int) -> torch.Tensor:
-    """Which keys a query may see: its own and those before."""
-    return torch.ones(n, n, dtype=torch.bool).tril()
-
-
-def multihead(layer, n_heads: int) -> nn.MultiheadAttention:
-    """PyTorch's module with the four maps of `layer`: it stacks the first three, queries first."""
-    twin = nn.MultiheadAttention(layer.W_q.in_features, n_heads, bias=False, batch_first=True, dtype=torch.float64)
-    with torch.no_grad():
-        twin.in_proj_weight.copy_(torch.cat([layer.W_q.weight, layer.W_k.weight, layer.W_v.weight]))
-        twin.out_proj.weight.copy_(layer.W_o.weight)
-    return twin
 
 
 def rotated(x, positions, base: float) -> torch.Tensor:

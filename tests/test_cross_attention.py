@@ -25,12 +25,6 @@ def layer():
 # sizes
 
 
-@pytest.mark.parametrize("d_model, n_heads", [(10, 3), (12, 0), (12, -3), (3, 4)])
-def test_heads_that_do_not_divide_the_width_are_refused(d_model, n_heads):
-    with pytest.raises(ValueError, match=f"{n_heads} heads.*width of {d_model}"):
-        CrossAttention(d_model, n_heads)
-
-
 @pytest.mark.parametrize(
     "x_q, x_kv, mask, words",
     [
@@ -47,15 +41,23 @@ def test_inputs_that_do_not_fit_are_named(layer, x_q, x_kv, mask, words):
         layer(torch.ones(x_q).double(), torch.ones(x_kv).double(), torch.ones(mask, dtype=torch.bool))
 
 
-def test_alignment_of_averaged_weights_is_refused():
-    with pytest.raises(ValueError, match="3 dimensions"):
-        hard_alignment(torch.ones(2, 5, 7))
-
-
-@pytest.mark.parametrize("sizes", [(-1, 7, 64), (13, -7, 64), (13, 7, -64), (-13, -7, 64)])
-def test_a_negative_size_is_refused(sizes):
-    with pytest.raises(ValueError, match="negative"):
-        attention_multiply_adds(*sizes)
+@pytest.mark.parametrize(
+    "answer, arguments, words",
+    [
+        *(
+            (CrossAttention, sizes, "{1} heads.*width of {0}".format(*sizes))
+            for sizes in [(10, 3), (12, 0), (12, -3), (3, 4)]
+        ),
+        (hard_alignment, (torch.ones(2, 5, 7),), "3 dimensions"),
+        *(
+            (attention_multiply_adds, sizes, "negative")
+            for sizes in [(-1, 7, 64), (13, -7, 64), (13, 7, -64), (-13, -7, 64)]
+        ),
+    ],
+)
+def test_arguments_that_do_not_fit_are_named(answer, arguments, words):
+    with pytest.raises(ValueError, match=words):
+        answer(*arguments)
 
 
 # the chapter's facts

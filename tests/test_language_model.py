@@ -21,45 +21,39 @@ def model():
     return LanguageModel(vocab_size=13, d_model=24, n_layers=3, n_heads=6, n_kv_heads=2, d_ff=20)
 
 
-# sizes
+IDS = torch.arange(10).reshape(2, 5)
 
 
 @pytest.mark.parametrize(
-    "ids, n_caches, words",
-    [(torch.tensor([[3, bad]]), 3, f"{bad}.*13") for bad in (13, -1, 400)]
-    + [(torch.zeros(shape, dtype=torch.long), 3, r"\(batch, n\)") for shape in [(5,), (1, 2, 5), ()]]
-    + [(torch.tensor([[3, 12]]), number, f"{number} caches for 3 blocks") for number in (2, 4)],
+    "call, words",
+    [
+        *((lambda model, bad=bad: model(torch.tensor([[3, bad]])), f"{bad}.*13") for bad in (13, -1, 400)),
+        *(
+            (lambda model, shape=shape: model(torch.zeros(shape, dtype=torch.long)), r"\(batch, n\)")
+            for shape in [(5,), (1, 2, 5), ()]
+        ),
+        *((lambda model, n=n: model(IDS, [KVCache()] * n), f"{n} caches for 3 blocks") for n in (2, 4)),
+        *(
+            (lambda model, name=name, value=value: sample(torch.ones(7), **{name: value}), f"{name} {value}")
+            for name, value in [("temperature", -0.1), ("top_k", 0), ("top_p", 0.0), ("top_p", 1.01)]
+        ),
+        *(
+            (lambda model, place=place: patch_head(model, IDS, IDS, *place, 6), "no head")
+            for place in [(3, 0), (-1, 0), (0, 6), (0, -1)]
+        ),
+        (lambda model: patch_head(model, IDS, IDS[:, :4], 0, 0, 6), "texts of shape"),
+    ],
 )
-def test_ids_and_caches_that_do_not_fit_are_named(model, ids, n_caches, words):
+def test_arguments_that_do_not_fit_are_named(model, call, words):
     with pytest.raises(ValueError, match=words):
-        model(ids, [KVCache() for _ in range(n_caches)])
-
-
-@pytest.mark.parametrize("name, value", [("temperature", -0.1), ("top_k", 0), ("top_p", 0.0), ("top_p", 1.01)])
-def test_limits_that_mean_nothing_are_named(name, value):
-    with pytest.raises(ValueError, match=f"{name} {value}"):
-        sample(torch.ones(7), **{name: value})
-
-
-@pytest.mark.parametrize("layer, head, donor", [(3, 0, 5), (-1, 0, 5), (0, 6, 5), (0, -1, 5), (0, 0, 4)])
-def test_heads_that_do_not_exist_and_texts_of_two_lengths_are_named(model, layer, head, donor):
-    ids = torch.arange(10).reshape(2, 5)
-    with pytest.raises(ValueError, match="no head|texts of shape"):
-        patch_head(model, ids, ids[:, :donor], layer, head, 6)
+        call(model)
 
 
 def test_no_hook_is_left_after_an_error(model):
-    ids = torch.arange(10).reshape(2, 5)
     model.norm.register_forward_pre_hook(lambda *_: 1 / 0)
     with pytest.raises(ZeroDivisionError):
-        patch_head(model, ids, ids.flip(1), 1, 2, 6)
+        patch_head(model, IDS, IDS.flip(1), 1, 2, 6)
     assert not model.blocks[1].attention.W_o._forward_pre_hooks
-
-
-@pytest.mark.parametrize("temperature", [1e-4, 1e-30])
-def test_a_tiny_temperature_is_greedy_and_does_not_overflow(draw, temperature):
-    logits = (1000 * draw(50, 7)).float()
-    assert torch.equal(sample(logits, temperature), logits.argmax(-1))
 
 
 def test_a_token_with_a_logit_of_minus_infinity_is_never_drawn(draw):

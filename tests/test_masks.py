@@ -27,11 +27,10 @@ close = functools.partial(np.testing.assert_allclose, rtol=1e-12, atol=1e-14)
 @pytest.mark.parametrize(
     "answer, arguments, words",
     [
-        (causal_mask, (-1,), ""),
-        (causal_mask, (2, -1), ""),
+        *((causal_mask, sizes, "negative") for sizes in ((-1,), (2, -1))),
         (padding_mask, ([0], -1), "length"),
         *((padding_mask, (lengths, 5), "length") for lengths in ([2, -1], [2, 6], [[2, 1]], 3)),
-        (sliding_window_mask, (-1, 2), ""),
+        (sliding_window_mask, (-1, 2), "negative"),
         *((sliding_window_mask, (4, window), str(window)) for window in (0, -3)),
         (causal_attention, [np.ones(shape) for shape in ((3, 4), (5, 3), (5, 2))], "width 4.*width 3"),
         (causal_attention, [np.ones(shape) for shape in ((3, 4), (5, 4), (6, 2))], "5 keys.*6 values"),

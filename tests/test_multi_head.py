@@ -1,6 +1,5 @@
 """Facts that the multi-head chapter states, and the words of its references' errors."""
 
-import functools
 import re
 
 import numpy as np
@@ -9,22 +8,15 @@ import torch
 
 from attnlab import data
 from solutions.multi_head import MultiHeadAttention, attention_parameters, merge_heads, split_heads
-from tests.references import CAT_SAT, multihead
+from tests.references import CAT_SAT, close
 
 SEED = 50_051
 
 
 @pytest.fixture
-def layer(draw):
-    """d_model 12 in three heads, float64, with drawn weights."""
-    made = MultiHeadAttention(12, 3).double()
-    with torch.no_grad():
-        for parameter in made.parameters():
-            parameter.copy_(draw(*parameter.shape) / 12**0.5)
-    return made
-
-
-close = functools.partial(torch.testing.assert_close, rtol=1e-11, atol=1e-13)
+def layer():
+    torch.manual_seed(SEED)
+    return MultiHeadAttention(12, 3).double()
 
 
 @pytest.mark.parametrize(
@@ -55,9 +47,9 @@ def test_heads_that_do_not_divide_the_width_are_named(refuse, d_model, n_heads):
 # the chapter's facts
 
 
-def test_pytorch_s_module_averages_the_heads_unless_told_otherwise(layer, draw):
-    x = draw(2, 5, 12)
-    close(layer(x)[1].mean(dim=1), multihead(layer, 3)(x, x, x)[1])
+def test_pytorch_s_module_averages_the_heads_unless_told_otherwise(draw):
+    module, x = torch.nn.MultiheadAttention(12, 3, batch_first=True, dtype=torch.float64), draw(2, 5, 12)
+    close(module(x, x, x, average_attn_weights=False)[1].mean(dim=1), module(x, x, x)[1])
 
 
 def test_changing_the_rows_of_a_head_in_the_maps_changes_no_weights_of_another_head(layer, draw):

@@ -54,17 +54,14 @@ def test_the_dot_product_of_two_places_is_a_sum_of_cosines_of_their_distance():
         assert encoding[place] @ encoding[place - 4] == pytest.approx(expected, abs=1e-10)
 
 
-def test_positions_0_to_3_by_hand():
+def test_positions_0_to_3_and_the_longest_wavelength_by_hand():
+    assert np.round(10000 ** (510 / 512)) == 9647
     assert np.round(sinusoidal_encoding(4, 4), 3).tolist() == [
         [0, 1, 0, 1],
         [0.841, 0.54, 0.01, 1],
         [0.909, -0.416, 0.02, 1],
         [0.141, -0.99, 0.03, 1],
     ]
-
-
-def test_the_longest_wavelength_comes_close_to_but_never_reaches_10000_turns():
-    assert np.round(10000 ** (510 / 512)) == 9647
 
 
 def test_with_one_exponent_per_column_no_matrix_is_a_step():

@@ -217,10 +217,15 @@ ALTERNATIVES = {
     "project_qkv": [project_by_linear_layers, project_by_einsum, project_in_one_product, project_token_by_token],
     "attention_weights": [weights_by_fused_attention, weights_by_einsum, weights_by_logarithms,
                           weights_by_pairwise_gaps, weights_turned_round],
-    "scaled_dot_product_attention": [attention_by_fused_attention, attention_by_additive_bias,
-                                     attention_by_zeroed_exponentials, attention_without_a_copy_of_inputs,
-                                     attention_by_log_of_the_mask, attention_by_torch,
-                                     attention_over_allowed_keys_only],
+    "scaled_dot_product_attention": [attention_by_additive_bias, attention_by_zeroed_exponentials,
+                                     attention_without_a_copy_of_inputs, attention_by_log_of_the_mask,
+                                     attention_by_torch, attention_over_allowed_keys_only],
     "self_attention": [self_attention_by_one_score_matrix, self_attention_by_torch],
-    "attention_backward": [backward_with_the_output, backward_with_the_full_jacobian, backward_by_autograd],
+    "attention_backward": [backward_with_the_output, backward_with_the_full_jacobian],
+}
+
+# Right too, but PyTorch does the whole work, so they earn nothing in an answer.
+PYTORCHS_OWN = {
+    "scaled_dot_product_attention": [attention_by_fused_attention],
+    "attention_backward": [backward_by_autograd],
 }

@@ -220,8 +220,13 @@ def linear_as_a_recurrence(Q, K, V, feature_map):
 
 ALTERNATIVES = {
     "online_softmax": [online_in_tensors, online_number_by_number, online_by_merging, online_by_log_sums],
-    "tiled_attention": [keys_outside, query_blocks_by_fused_attention, merged_by_log_sums, one_query_at_a_time],
-    "sliding_window_attention": [padded_and_unfolded, diagonal_by_diagonal, pieces_and_the_piece_before,
-                                 groups_of_64, groups_of_128],
+    "tiled_attention": [keys_outside, merged_by_log_sums, one_query_at_a_time],
+    "sliding_window_attention": [padded_and_unfolded, diagonal_by_diagonal, pieces_and_the_piece_before, groups_of_64,
+                                 groups_of_128],
     "linear_attention": [linear_with_a_column_of_ones, linear_as_a_recurrence],
+}
+
+# Right too, but PyTorch does the whole work, so they earn nothing in an answer.
+PYTORCHS_OWN = {
+    "tiled_attention": [query_blocks_by_fused_attention],
 }

@@ -288,7 +288,12 @@ def quantize_row_by_row(x):
 ALTERNATIVES = {
     "repeat_kv": [repeat_by_expand, repeat_in_a_loop],
     "KVCache": [RoomThatDoubles, TokensInFront, KeysAndValuesInOne, JustJoined],
-    "GroupedQueryAttention": [ByFusedAttention, RotatedOnReading, GroupByGroup, ComplexRotation, OneTokenAtATime],
+    "GroupedQueryAttention": [RotatedOnReading, GroupByGroup, ComplexRotation, OneTokenAtATime],
     "kv_cache_bytes": [bytes_by_counting_tensors, bytes_by_product],
     "quantize_cache": [quantize_with_inf_norm, quantize_row_by_row],
+}
+
+# Right too, but PyTorch does the whole work, so they earn nothing in an answer.
+PYTORCHS_OWN = {
+    "GroupedQueryAttention": [ByFusedAttention],
 }

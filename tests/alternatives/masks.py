@@ -188,8 +188,13 @@ ALTERNATIVES = {
     "padding_mask": [padding_by_torch, padding_by_a_table_of_all_lengths],
     "sliding_window_mask": [window_between_two_triangles, window_as_a_sum_of_diagonals],
     "masked_softmax": [softmax_by_torch, softmax_by_log_sum_exp, softmax_by_a_masked_array],
-    "causal_attention": [attention_by_torch, attention_prefix_by_prefix, attention_with_an_added_mask,
-                         attention_with_a_scale_on_each_side, attention_divided_at_the_end],
+    "causal_attention": [attention_prefix_by_prefix, attention_with_an_added_mask, attention_with_a_scale_on_each_side,
+                         attention_divided_at_the_end],
     "next_token_loss": [loss_by_torch, loss_guess_by_guess, loss_by_logaddexp, loss_that_checks_what_it_uses,
                         loss_by_gaps_to_the_right_token, loss_with_the_last_target_ignored],
+}
+
+# Right too, but PyTorch does the whole work, so they earn nothing in an answer.
+PYTORCHS_OWN = {
+    "causal_attention": [attention_by_torch],
 }

@@ -232,7 +232,12 @@ def parameters_head_by_head(d_model, n_heads, bias=False):
 ALTERNATIVES = {
     "split_heads": [split_by_unflatten, split_on_its_side],
     "merge_heads": [merge_by_contiguous_view, merge_by_named_axes],
-    "MultiHeadAttention": [ByPytorchsOwnLayer, ByEinsum, HeadByHead, PackedProjections, FusedOutput, HeadsInTheBatch,
-                           SentenceBySentence, AddedMask],
+    "MultiHeadAttention": [ByEinsum, HeadByHead, PackedProjections, FusedOutput, HeadsInTheBatch, SentenceBySentence,
+                           AddedMask],
     "attention_parameters": [parameters_by_building, parameters_head_by_head],
+}
+
+# Right too, but PyTorch does the whole work, so they earn nothing in an answer.
+PYTORCHS_OWN = {
+    "MultiHeadAttention": [ByPytorchsOwnLayer],
 }

@@ -159,11 +159,18 @@ def lookup_by_torch(query, keys, values):
 
 
 ALTERNATIVES = {
-    "softmax": [softmax_by_torch, softmax_through_logarithms, softmax_by_pairwise_gaps, softmax_in_extended_precision,
-                SoftmaxObject()],
-    "log_softmax": [log_softmax_by_torch, log_softmax_with_logaddexp, log_softmax_without_the_largest],
+    "softmax": [softmax_through_logarithms, softmax_by_pairwise_gaps, softmax_in_extended_precision, SoftmaxObject()],
+    "log_softmax": [log_softmax_with_logaddexp, log_softmax_without_the_largest],
     "softmax_temperature": [temperature_by_torch, temperature_after_the_shift,
                             temperature_as_a_power_of_each_exponential, temperature_in_place_on_a_copy],
-    "softmax_jacobian": [jacobian_by_autograd, jacobian_from_a_column, jacobian_by_complex_steps],
-    "soft_lookup": [lookup_by_torch, lookup_in_a_loop, lookup_with_einsum, lookup_in_one_pass],
+    "softmax_jacobian": [jacobian_from_a_column, jacobian_by_complex_steps],
+    "soft_lookup": [lookup_in_a_loop, lookup_with_einsum, lookup_in_one_pass],
+}
+
+# Right too, but PyTorch does the whole work, so they earn nothing in an answer.
+PYTORCHS_OWN = {
+    "softmax": [softmax_by_torch],
+    "log_softmax": [log_softmax_by_torch],
+    "softmax_jacobian": [jacobian_by_autograd],
+    "soft_lookup": [lookup_by_torch],
 }

@@ -410,15 +410,24 @@ class LlamaOfOtherParts(nn.Module):
 
 
 ALTERNATIVES = {
-    "layer_norm": [layer_norm_by_pytorch, layer_norm_by_var, layer_norm_in_double, layer_norm_in_single],
-    "rms_norm": [rms_norm_by_pytorch, rms_norm_by_division, rms_norm_by_einsum, rms_norm_as_llama_does],
-    "gelu": [gelu_by_pytorch, gelu_by_the_normal, gelu_by_the_complement, gelu_with_a_root_in_single],
-    "gelu_tanh": [gelu_tanh_by_pytorch, gelu_tanh_by_a_sigmoid, gelu_tanh_by_steps, gelu_tanh_with_a_root_in_single],
+    "layer_norm": [layer_norm_by_var, layer_norm_in_double, layer_norm_in_single],
+    "rms_norm": [rms_norm_by_division, rms_norm_by_einsum, rms_norm_as_llama_does],
+    "gelu": [gelu_by_the_normal, gelu_by_the_complement, gelu_with_a_root_in_single],
+    "gelu_tanh": [gelu_tanh_by_a_sigmoid, gelu_tanh_by_steps, gelu_tanh_with_a_root_in_single],
     "FeedForward": [FeedForwardByModules, FeedForwardByProducts, FeedForwardTokenByToken, FeedForwardUnderTwoNames,
                     FeedForwardRenamed],
     "SwiGLU": [SwigluByPytorch, SwigluPacked, SwigluUnderTwoNames, SwigluAsASum],
-    "EncoderBlock": [EncoderWithPytorchsNorms, EncoderByPytorchsLayer, EncoderOverALoop],
-    "DecoderBlock": [DecoderByPytorchsLayer, DecoderWithPytorchsNorms, DecoderAsASum, DecoderSentenceBySentence,
-                     DecoderWithAStoredMask],
+    "EncoderBlock": [EncoderWithPytorchsNorms, EncoderOverALoop],
+    "DecoderBlock": [DecoderWithPytorchsNorms, DecoderAsASum, DecoderSentenceBySentence, DecoderWithAStoredMask],
     "LlamaBlock": [LlamaWithPytorchsNorms, LlamaOfOtherParts],
+}
+
+# Right too, but PyTorch does the whole work, so they earn nothing in an answer.
+PYTORCHS_OWN = {
+    "layer_norm": [layer_norm_by_pytorch],
+    "rms_norm": [rms_norm_by_pytorch],
+    "gelu": [gelu_by_pytorch],
+    "gelu_tanh": [gelu_tanh_by_pytorch],
+    "EncoderBlock": [EncoderByPytorchsLayer],
+    "DecoderBlock": [DecoderByPytorchsLayer],
 }
