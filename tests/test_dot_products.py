@@ -59,7 +59,7 @@ def test_the_angle_between_cat_and_sat_is_sixty_degrees():
     assert angle == pytest.approx(60.0)
 
 
-def test_recorded_scores_spread_within_rows_about_as_random_ones_and_over_the_whole_table_twice_as_far():
+def test_recorded_scores_spread_in_rows_as_random_ones_do_and_in_the_table_twice_as_far():
     recording = data.seven_tokens()
     raw = recording.scores * math.sqrt(recording.d_head)
     assert recording.d_head == 64 and recording.tokens[0] == "The"

@@ -62,12 +62,14 @@ def test_quantized_numbers_are_off_by_at_most_half_a_scale(draw, dtype):
     assert ((codes * exact - x.double()).abs() <= exact * (0.5 + 1e-5)).all()
 
 
-def test_an_eight_billion_llama_holds_a_quarter_of_what_its_query_heads_would():
+def test_an_eight_billion_llama_and_deepseek_v2_hold_what_the_chapter_says():
     """The figures that the chapter corrects: 4 GiB and 69 GB were for 32 key/value heads, in two different units."""
     long, short = 128 * 1024, 8192
     assert kv_cache_bytes(32, 32, 128, short) == 4 * 2**30
     assert kv_cache_bytes(32, 32, 128, long) / 1e9 == pytest.approx(68.7, abs=0.05)
     assert kv_cache_bytes(32, 8, 128, short) == 2**30 and kv_cache_bytes(32, 8, 128, long) == 16 * 2**30
+    assert (512 + 64) / (2 * 128) == 2.25
+    assert 2 * 128 * 128 / (512 + 64) == pytest.approx(56.9, abs=0.05)
 
 
 def test_a_latent_row_serves_keys_and_values_that_are_never_made(draw):
@@ -78,11 +80,6 @@ def test_a_latent_row_serves_keys_and_values_that_are_never_made(draw):
     asked = q @ up_k.mT
     weights = torch.softmax(asked @ latent.T / math.sqrt(4), dim=-1)
     close(((weights @ latent) @ (up_v @ out)).sum(dim=0), expected)
-
-
-def test_deepseek_v2_keeps_as_much_as_two_and_a_quarter_key_value_heads():
-    assert (512 + 64) / (2 * 128) == 2.25
-    assert 2 * 128 * 128 / (512 + 64) == pytest.approx(56.9, abs=0.05)
 
 
 @pytest.fixture(scope="module")
@@ -96,12 +93,9 @@ def test_only_without_the_first_token_do_the_other_weights_grow_fourfold(friday)
     assert (factor[1:] < 1.05).all()
 
 
-def test_in_most_heads_the_others_more_than_double_without_the_first_token(friday):
+def test_most_heads_read_mainly_the_first_token(friday):
     doubled = (friday > 0.5).sum(axis=(0, 1))
     assert doubled[0] == 181 and (doubled[1:6] <= 12).all()
-
-
-def test_most_heads_read_mainly_the_first_token():
     first = data.heads().measures["first"]
     assert np.median(first) == pytest.approx(0.67, abs=0.005)
     assert (first > 0.5).sum() == 188 and (first > 0.9).sum() == 57

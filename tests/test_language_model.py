@@ -123,7 +123,7 @@ def test_steps_with_a_cache_stay_alike_and_without_one_grow(written):
     assert written.seconds_without.sum() > 2 * written.seconds_with.sum()
 
 
-def test_an_error_of_positions_shows_from_the_second_token_and_of_the_cache_after_the_prompt(written):
+def test_a_position_error_shows_from_the_second_token_and_a_cache_error_after_the_prompt(written):
     n = written.prompt_lengths[0]
     for name in ("base 10,000", "pairs of neighbors"):
         assert written.breaks[name].first[0] < 1e-3 < 0.1 < written.breaks[name].first[1]

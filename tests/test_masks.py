@@ -120,7 +120,7 @@ def empty_row_gradients(weights_of):
     return "".join(name for name, part in zip("QKV", (q, k, v)) if part.grad.isnan().any())
 
 
-def test_gradients_are_finite_where_the_empty_row_is_opened_before_the_softmax_and_not_after():
+def test_gradients_are_finite_only_where_the_empty_row_is_opened_before_the_softmax():
     def repaired(scores, mask):
         return (scores + torch.zeros(3, 3).masked_fill(~mask, -torch.inf)).softmax(-1).nan_to_num(0.0)
 

@@ -81,7 +81,7 @@ def test_a_query_matrix_that_shifts_by_minus_two_looks_two_back():
     assert favourites[2:].tolist() == list(range(38))
 
 
-def test_a_causal_layer_without_positions_sees_which_words_came_before_and_not_their_order(rng):
+def test_a_causal_layer_without_positions_sees_earlier_words_and_not_their_order(rng):
     tokens, to_q, to_k, to_v = (torch.from_numpy(rng.normal(size=size)) for size in [(5, 8)] + 3 * [(8, 8)])
     to_q, to_k, to_v = (matrix / 8**0.5 for matrix in (to_q, to_k, to_v))
 

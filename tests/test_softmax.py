@@ -84,7 +84,7 @@ def test_softmax_of_the_recorded_scores_gives_the_recorded_weights():
         np.testing.assert_allclose(softmax(visible), recording.weights[:, :, query, : query + 1], atol=1e-6)
 
 
-def test_the_maximum_of_the_raw_scores_breaks_half_precision_and_not_single_on_the_recorded_rows():
+def test_the_recorded_raw_scores_break_half_precision_and_not_single_precision():
     recording = data.seven_tokens()
     largest = [recording.scores[:, :, query, : query + 1].max(axis=-1) * 8 for query in range(7)]
     assert max(row.max() for row in largest) < 119  # the limit the chapter finds for float32 ...
