@@ -145,7 +145,7 @@ def _raised(answer, material: dict, outcomes) -> str | None:
 
 
 def _remembers(answer, material: dict, outcomes) -> str | None:
-    """A sentence if the answer gives a different result when it is called again on the smallest input it fails on."""
+    """Return a sentence if the answer gives a different result when called again on the smallest input it fails on."""
     for prop, row in zip(material["properties"], outcomes):
         for c in smallest_first(prop["cases"]) if prop["probe"] == "call" else []:
             if not _within_tolerance(prop, prop["expected"][c], row[c]):
@@ -168,7 +168,7 @@ def _within_tolerance(prop: dict, one: dict, other: dict) -> bool:
 
 
 class _Nowhere(io.TextIOBase):
-    """A stream that discards what is written to it, so that a flood of output takes no memory."""
+    """A stream that discards all text, so that a flood of output takes no memory."""
 
     def write(self, text) -> int:
         return len(text)
@@ -257,17 +257,17 @@ def _named(names) -> str:
 
 
 def exercises() -> list[str]:
-    """The names of all exercises this installation can check."""
+    """Return the names of all exercises that this installation can check."""
     return sorted(path.stem for path in CHECKS.glob("*.gz"))
 
 
 def material_of(name: str) -> dict:
-    """The data of one exercise."""
+    """Load the data of one exercise."""
     return filled_in(codec.unpack((CHECKS / f"{name}.gz").read_bytes()))
 
 
 def filled_in(made: Material) -> Material:
-    """Material as it was before it was stored: where a misconception gives the right result, a file holds None."""
+    """Undo the saving of space in stored material: where a misconception gives the right result, a file holds None."""
     for m in made["misconceptions"]:
         m["outcomes"] = [
             [right if wrong is None else wrong for right, wrong in zip(p["expected"], row)]
@@ -299,11 +299,11 @@ class Interrupted(OneLineError, KeyboardInterrupt):
 
 
 class NoSuchExercise(OneLineError, ValueError):
-    """No exercise of the course has the name of what was given to `check`."""
+    """No exercise of the course has the name of the argument of `check`."""
 
 
 def _exercise_name(answer) -> str:
-    """The exercise that an argument of `check` belongs to; raises an error that a student can act on."""
+    """Return the exercise that an argument of `check` belongs to; raise an error that a student can act on."""
     known = exercises()
     if not known:
         raise NoSuchExercise(
@@ -346,6 +346,6 @@ def _exercise_name(answer) -> str:
 
 
 def _shell():
-    """The IPython shell that this runs in, or None."""
+    """Return the IPython shell that this runs in, or None."""
     ipython = sys.modules.get("IPython")
     return ipython.get_ipython() if ipython else None

@@ -216,7 +216,7 @@ class Notebook:
         return value
 
     def value(self, name: str):
-        """The function or class of that name, as it is. Raises NotThere if it is not available."""
+        """Return the function or class of that name, unchecked. Raises NotThere if it is not available."""
         indices = code_slice.needed(self.statements, [name], only=self.answers)
         asked = {name}.union(*(self.statements[i].needs for i in indices))
         for broken in [other for other in self.broken if other in asked]:

@@ -39,7 +39,7 @@ def put_after(node: nodes.Element, new: nodes.Node) -> None:
 
 
 def put_below_title(doctree, html: str) -> None:
-    """Put HTML below the page's title, and above what was put there before."""
+    """Put HTML below the page's title, and above HTML that was put there before."""
     title = next(doctree.findall(nodes.title), None)
     if title is not None:
         put_after(title, raw(html))

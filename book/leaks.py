@@ -195,7 +195,7 @@ def _hashes(view: str) -> np.ndarray:
 
 
 def _views(text: str) -> Iterator[str]:
-    """Yield the text as it may be read, without white space: as it is, without tags and entities, without escapes."""
+    """Yield the text in each way it may be read, without white space: plain, without tags and entities, unescaped."""
     seen = set()
     readable = html.unescape(re.sub(r"<[^<>]*>", "", text)) if "<" in text or "&" in text else text
     for form in (text, readable):

@@ -82,7 +82,7 @@ def measure(folder: Path) -> tuple[int, int]:
 
 
 def tokenizer(path: Path | None = None) -> bytes:
-    """The first tokens as they are, special ones and single bytes; each later token is two earlier ones, joined.
+    """The first tokens in full, special ones and single bytes; each later token is two earlier ones, joined.
 
     The file lists the tokens that are joined in the order of their ids, which is also the order in which byte pair
     encoding prefers them: so a pair's place says which token it makes. Raises ValueError for a file without this order.

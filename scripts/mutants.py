@@ -52,7 +52,7 @@ def mutants(source: str) -> Iterator[Mutant]:
 
 
 def _places(node: ast.AST, scope: Scope) -> Iterator[tuple]:
-    """Each node that may be changed: what holds it, under which key, the node, and what can be named there.
+    """Yield each node that may be changed: its parent, its key there, the node, and the names that can be used there.
 
     Left alone are docstrings, annotations, and the words of messages.
     """

@@ -56,7 +56,7 @@ FAILING = ("named", "told", "crash", "partly", "neither", "endless")
 
 
 def tried(exercise: Exercise, wanted: list[Mutant] | None = None) -> list[dict]:
-    """A record of each mutant of one exercise: what was changed, the verdict, and the words that led to it."""
+    """Return a record of each mutant of one exercise: the change, the verdict, and the words that led to it."""
     wanted = list(mutants(inspect.getsource(exercise.reference))) if wanted is None else wanted
     public, hidden = exercise.material(PUBLIC_SEED), exercise.material(HIDDEN_SEED)
     for material in (public, hidden):  # once here, so that it is not done in each child: where misconceptions go wrong
@@ -159,7 +159,7 @@ def drawn(exercise: Exercise) -> list[tuple]:
 
 
 def varied(case: dict, exercise: Exercise) -> Iterator[tuple[str, dict]]:
-    """Inputs near to those of a case, each with what was done to it; the reference may refuse them."""
+    """Yield inputs close to those of a case, each with the change that was made; the reference may refuse them."""
     arrays = {name: value for name, value in case.items() if hasattr(value, "ndim") and value.ndim}
     for name, value in arrays.items():
         if "float" in str(value.dtype):

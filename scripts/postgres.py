@@ -1,4 +1,4 @@
-"""A PostgreSQL server of the tests' own, on a socket in a folder of its own, where PostgreSQL is installed."""
+"""A PostgreSQL server for tests, on a socket in a temporary folder, where PostgreSQL is installed."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ STARTS = 5
 
 
 def programs() -> Path | None:
-    """The folder of initdb and postgres; Debian has only programs of its own on the PATH."""
+    """Return the folder of initdb and postgres, which Debian does not have on the PATH."""
     debian = Path("/usr/lib/postgresql") if shutil.which("pg_lsclusters") else Path("/nowhere")
     found = shutil.which("initdb")
     places = [*sorted(debian.glob("*/bin"), reverse=True), *([Path(found).parent] if found else [])]

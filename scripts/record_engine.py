@@ -1,4 +1,4 @@
-"""Record the logits of the engine in live/, beside those of the course's modules, as attnlab/data/engine.npz.
+"""Record the logits of the engine in live/, with those of the course's modules, as attnlab/data/engine.npz.
 
 Both read the sentence whose logits `record_generation.py` has from an independent program. The engine runs in Node.
 

@@ -187,7 +187,7 @@ def _with_latecomers(found: torch.Tensor, n_variants: int) -> torch.Tensor:
 
 
 def every_head_alone(shape: Shape) -> list[list[tuple[int, int]]]:
-    """Each head of the model in a list of its own, in the model's order."""
+    """Return one list per head of the model, with that head alone, in the model's order."""
     return [[(layer, head)] for layer in range(shape.n_layers) for head in range(shape.n_heads)]
 
 

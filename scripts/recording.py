@@ -44,7 +44,7 @@ def parse(arguments: list[str] | None, description: str, target: Path) -> argpar
 
 
 def provenance(script: str, **more) -> str:
-    """Where recorded numbers come from, as JSON: the model, the file of it, the script, and what is given besides."""
+    """Return the origin of recorded numbers as JSON: the model, its file, the script, and the other arguments."""
     return json.dumps(
         {
             "model": "HuggingFaceTB/SmolLM2-135M-Instruct",

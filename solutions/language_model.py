@@ -54,7 +54,7 @@ def sample(
     top_p: float | None = None,
     generator: torch.Generator | None = None,
 ) -> torch.Tensor:
-    """Temperature, then top-k, then top-p over what is left, then one draw."""
+    """Draw one token: temperature, then top-k, then top-p over the tokens that are left."""
     if temperature < 0:
         raise ValueError(f"temperature {temperature} is below 0")
     if top_k is not None and top_k < 1:

@@ -38,7 +38,7 @@ def softmax_with_sink(scores: torch.Tensor, sink: torch.Tensor, mask: torch.Tens
 def scaled_rope_frequencies(
     d_head: int, base: float, factor: float, low: float, high: float, original_length: int
 ) -> torch.Tensor:
-    """Fast pairs as they are, slow ones divided by the factor, and a mixture between the two."""
+    """Leave fast pairs unchanged, divide slow ones by the factor, and mix the two in between."""
     theta = rope_frequencies(d_head, base)
     turns = original_length * theta / (2 * math.pi)  # full circles within the length of training
     kept = ((turns - low) / (high - low)).clamp(0, 1)

@@ -59,7 +59,7 @@ class MultiHeadAttention(nn.Module):
 
 
 def attention_parameters(d_model: int, n_heads: int, bias: bool = False) -> int:
-    """Four square matrices, whatever the number of heads; with bias, one more number per output."""
+    """Count four square matrices for any number of heads; with bias, one more number per output."""
     if n_heads < 1 or d_model % n_heads != 0:
         raise ValueError(f"width {d_model} cannot be split into {n_heads} equal heads")
     inputs = d_model + 1 if bias else d_model

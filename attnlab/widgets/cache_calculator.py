@@ -48,7 +48,7 @@ WIDTHS = (1, 2, 4)
 
 
 def checked(presets):
-    """The presets with every entry filled in and every size a plain int. Raises ValueError that says what is wrong."""
+    """Fill in every entry of the presets, with every size a plain int. Raises ValueError for wrong entries."""
     if not 1 <= len(presets) <= MOST_MODELS:
         raise ValueError(f"presets must hold 1 to {MOST_MODELS} models, got {len(presets)}")
     whole = []

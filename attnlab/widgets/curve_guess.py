@@ -83,7 +83,7 @@ class CurveGuess(CourseWidget):
         return value
 
     def picture(self):
-        """All curves, as they are."""
+        """Draw all curves, with nothing to guess."""
         from matplotlib.figure import Figure
 
         figure = Figure(figsize=(6, 3.4), layout="constrained")

@@ -55,7 +55,7 @@ class Mask(traitlets.TraitType):
 
 
 def plain_integer(number):
-    """A NumPy integer as a Python one; anything else as it is, for the trait to judge."""
+    """Return a NumPy integer as a Python int; return anything else unchanged, for the trait to judge."""
     return int(number) if isinstance(number, np.integer) else number
 
 

@@ -95,7 +95,7 @@ class RotationExplorer(CourseWidget):
         self.min_height, self.narrow_extra = wide, narrow - wide
 
     def picture(self):
-        """The clock of the chosen pair beside the score against the offset."""
+        """Draw the clock of the chosen pair next to the score by offset."""
         from matplotlib.figure import Figure
         from matplotlib.patches import Circle
 

@@ -57,7 +57,7 @@ class SoftmaxOverflow(CourseWidget):
         return proposal.value
 
     def picture(self):
-        """The exponents on the range that float16 can hold, as they are and with the maximum subtracted."""
+        """Draw the exponents on the range of float16, unchanged and with the maximum subtracted."""
         from matplotlib.figure import Figure
 
         moved = np.array(self.scores) + self.shift

@@ -148,7 +148,7 @@ def _reads(table: symtable.SymbolTable, bound: set[str]) -> set[str]:
 
 
 def _is_shared(table: symtable.SymbolTable, symbol: symtable.Symbol) -> bool:
-    """Whether a name may be the notebook's; what a class reads may be that before it is the class's own."""
+    """Whether a name may refer to a notebook global; a class body reads the global until it binds the name itself."""
     if symbol.get_name().startswith("."):  # Python's own, such as `.format` of annotations
         return False
     return symbol.is_global() or table.get_type() != "function" and not symbol.is_free()

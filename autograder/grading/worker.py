@@ -145,7 +145,7 @@ class OneAtATime:
         self._grader, self._graded = Grader(), 0
 
     def graded(self, jobs: Iterable[Job], count: int) -> Iterator[tuple[tuple[str, str], bytes | Exception]]:
-        """Names and results of jobs, or the exceptions that prevented them. count: how many there are, or may be"""
+        """Names and results of jobs, or the exceptions that prevented them. count: the number of jobs, at most"""
         for job in jobs:
             many = count >= MANY or self._graded >= MANY
             try:

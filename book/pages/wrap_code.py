@@ -14,7 +14,7 @@ BLOCK = re.compile(
 
 
 def hang(body: str) -> str:
-    """Put each long line of the code in a page's body into an element of its own."""
+    """Put each long line of code in a page's body into a separate element."""
     return BLOCK.sub(lambda found: found[1] + "".join(map(_line, found[2].splitlines(keepends=True))) + found[3], body)
 
 

@@ -31,8 +31,8 @@ ICON_RULE = re.compile(r"((?:\.fa-[a-z0-9-]+:before,?)+)\{content:\"\\([0-9a-f]+
 FONT_FACE = re.compile(r"@font-face\{[^}]*\}")
 DRAWN_BY_STYLE = re.compile(r"[\ue000-\uf8ff]|\\([ef][0-9a-f]{3})\b")  # icons are in Unicode's private area
 RADICAL = 0x221A
-IN_FORMULAS = ("ssty", "dtls", "flac")  # what a font can do besides drawing a character: forms for indices, ...
-IN_TEXT = ("kern", "mark", "ccmp", "tnum", "lnum")  # ... spacing, accents, figures of one width
+IN_FORMULAS = ("ssty", "dtls", "flac")  # OpenType features of formulas: forms for indices, dotless and flat accents
+IN_TEXT = ("kern", "mark", "ccmp", "tnum", "lnum")  # OpenType features of text: spacing, accents, figures of one width
 
 
 def write_fonts(app, exception) -> None:
