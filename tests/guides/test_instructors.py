@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests import postgres
+from scripts import postgres
 from tests.guides import runner
 
 pytestmark = [pytest.mark.slow, pytest.mark.long]

@@ -12,7 +12,7 @@ from autograder.__main__ import main
 from autograder.gradebook import scores, writer
 from autograder.gradebook.writer import INDEXES, Writer
 from course.folder import GRADEBOOK_URL
-from tests import postgres
+from scripts import postgres
 
 DUE = datetime.datetime(2026, 9, 30, 18, 0)
 RESULT = {
