@@ -5,11 +5,13 @@ from __future__ import annotations
 import contextlib
 import datetime
 import json
+import re
 import shutil
 import socket
 from pathlib import Path
 
 import nbformat
+import numpy as np
 from nbgrader.api import Gradebook
 
 from autograder.demo import sample_class
@@ -82,3 +84,15 @@ def came(server) -> bool:
         server.accept()[0].close()
         return True
     return False
+
+
+LONG_NUMBER = r"(?a)(\d+[._]\d{7})\d{3,}"
+
+
+def long_numbers(value):
+    """The first digits of every number in a material, as a page would show it."""
+    if isinstance(value, dict | list | tuple):
+        for item in value.values() if isinstance(value, dict) else value:
+            yield from long_numbers(item)
+    elif isinstance(value, np.ndarray) and value.dtype.kind == "f":
+        yield from re.findall(LONG_NUMBER, " ".join(map(repr, value.ravel().tolist())))

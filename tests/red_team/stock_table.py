@@ -17,8 +17,9 @@ from pathlib import Path
 
 from course.folder import ROOT
 from tests.red_team import course as class_
-from tests.red_team.attacks import ATTACKS, FULL, RIGHT, STEM, TARGET, Attack, Kit
+from tests.red_team.attacks import FULL, RIGHT, STEM, TARGET, Attack, Kit, through
 
+ATTACKS = through("notebook")
 TABLE = Path(__file__).with_name("stock.md")
 SECONDS = 120
 NOT_YET = "not run yet"

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import nbformat
-import numpy as np
 import pytest
 from nbgrader.api import Gradebook
 
@@ -15,8 +14,9 @@ from course import catalog, release
 from course.folder import course_seed
 from course.kit.exercise import PUBLIC_SEED
 from tests.red_team import course as class_
-from tests.red_team.attacks import ATTACKS, FULL, MARK, RIGHT, STEM, TARGET, Kit
+from tests.red_team.attacks import FULL, MARK, RIGHT, STEM, TARGET, Kit, through
 
+ATTACKS = through("notebook")
 pytestmark = [pytest.mark.slow, pytest.mark.long]
 
 
@@ -25,7 +25,7 @@ class Graded:
     course: Path
     log: str
     before: dict[Path, bytes]
-    anybody_connected: bool
+    connected: bool
     left_behind: list[str]
 
     def record(self, name: str) -> dict:
@@ -79,22 +79,9 @@ def hidden_numbers(graded):
 
     def drawn(seed):
         materials = [exercise.material(seed, misconceptions=False) for exercise in catalog.exercises_of(STEM).values()]
-        return set(_numbers(materials))
+        return set(class_.long_numbers(materials))
 
     return drawn(course_seed(graded.course)) - drawn(PUBLIC_SEED)
-
-
-def _numbers(value):
-    if isinstance(value, dict):
-        value = list(value.values())
-    if isinstance(value, (list, tuple)):
-        for item in value:
-            yield from _numbers(item)
-    elif isinstance(value, np.ndarray) and value.dtype.kind == "f":
-        yield from re.findall(_LONG_NUMBER, " ".join(map(repr, value.ravel().tolist())))
-
-
-_LONG_NUMBER = r"(?a)(\d+[._]\d{7})\d{3,}"
 
 
 @pytest.mark.parametrize("attack", ATTACKS, ids=lambda attack: attack.name)
@@ -142,7 +129,7 @@ def _look_for_leaks(graded, attack, name, hidden_numbers):
     for where, text in texts.items():
         for words in (*attack.absent, str(course_seed(graded.course)), str(graded.course / "source")):
             assert words not in text, (where, words)
-        seen = hidden_numbers & set(re.findall(_LONG_NUMBER, text))
+        seen = hidden_numbers & set(re.findall(class_.LONG_NUMBER, text))
         assert not seen, (where, seen)
     for words in attack.not_in_page:
         assert words not in texts["page"]
@@ -157,18 +144,18 @@ def test_honest_students_keep_what_they_earned(graded, name):
     assert graded.file("feedback", name, f"{STEM}.html").exists()
 
 
-def test_whoever_can_be_graded_has_feedback(graded):
+def test_each_submission_that_can_be_graded_has_feedback(graded):
     for attack in ATTACKS:
         if attack.points is not None:
             assert graded.file("feedback", class_.student(attack), f"{STEM}.html").exists(), attack.name
 
 
-def test_what_was_handed_in_and_the_source_stay_as_they_were(graded):
+def test_submissions_and_the_source_stay_as_they_were(graded):
     assert {path: path.read_bytes() for path in graded.before} == graded.before
 
 
-def test_nobody_got_out(graded):
-    assert not graded.anybody_connected
+def test_no_attack_leaves_the_jail(graded):
+    assert not graded.connected
     assert graded.left_behind == []
     assert list((graded.course / ".grading").iterdir()) == []
 

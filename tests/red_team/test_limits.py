@@ -46,7 +46,7 @@ def common() -> bytes:
 
 @pytest.fixture
 def grade(grader, common):
-    """What becomes of a notebook, and the most bytes that the process which graded it has held."""
+    """`grade(bytes)`: a notebook's grades, and the notebook that shows them."""
 
     def graded(data: bytes):
         packed = grade_submission.pack_submission(STEM, "eve", [], {}, {STEM: data})
@@ -127,7 +127,7 @@ def test_forged_outputs_are_one_total_for_a_notebook(grade, grader, size, array,
     ["".join(f"a{i}=1\nif 0:b\n" for i in range(200_000)), "f'" + "{x}" * 1_000_000 + "'"],
     ids=["names", "an f-string"],
 )
-def test_of_very_much_code_nobody_asks_what_it_depends_on(source):
+def test_dependency_analysis_is_skipped_for_very_long_code(source):
     """373 KB took 24 seconds, an f-string of 300 KB 33."""
     assert dependencies.needed({1: "import numpy", 4: "show()"}, [source], set()) == {1, 4}
 
@@ -151,7 +151,7 @@ def test_an_output_of_very_many_parts_does_not_end_the_session(grade):
     assert full_points(grades)
 
 
-def test_who_asks_for_input_first_loses_nothing(grade):
+def test_a_cell_that_asks_for_input_costs_nothing(grade):
     grades, shown = grade(notebook("name = input('Your name? ')\nanswer = int(name or 3)\nprint(answer)"))
     assert full_points(grades)
     assert any(output.get("text") == "Your name? \n3\n" for cell in shown.cells for output in cell.get("outputs", []))

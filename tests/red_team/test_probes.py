@@ -168,7 +168,7 @@ def graded(name: str, source: str):
     ],
     ids=lambda value: value if isinstance(value, str) and value.isidentifier() else "",
 )
-def test_what_a_process_says_about_itself_earns_nothing(name, source, lost):
+def test_claims_of_a_process_about_itself_earn_nothing(name, source, lost):
     report = graded(name, source)
     assert report.max_points - report.points == lost, [(f.title, f.detail) for f in report.findings if not f.passed]
     assert report.reason is None

@@ -9,7 +9,6 @@ import subprocess
 
 import jsonschema
 import nbformat
-import numpy as np
 import pytest
 
 from autograder.gradescope import run
@@ -18,6 +17,8 @@ from course import catalog
 from course.folder import ROOT
 from tests.autograder import small_course
 from tests.autograder.sandbox import container
+from tests.red_team import attacks
+from tests.red_team.course import LONG_NUMBER, long_numbers
 
 TEXT = {"type": "string"}
 WHEN = {"enum": ["hidden", "after_due_date", "after_published", "visible"]}
@@ -55,30 +56,10 @@ SCHEMA = {
 FULL = catalog.exercise("attention_weights").points
 BONUS = catalog.exercise("attention_backward").points
 METADATA = {"id": 1, "users": [{"email": "ada@example.org", "id": 7, "name": "Ada"}], "previous_submissions": []}
-# The answer is right only if none of this can be done, and one thing can: to write to its own folder.
-TRIES = """
-import glob, os, socket
-done = [os.getuid() == 0]
-for path in ("source/assignment.bin", "source/options.json", "source/course/solutions/attention.py", "results",
-             "source/course/autograder/hidden.py", "submission_metadata.json", "submission", "source", "tmp"):
-    try:
-        done.append(os.listdir(f"/autograder/{path}") if os.path.isdir(f"/autograder/{path}")
-                    else open(f"/autograder/{path}").read(1))
-    except OSError:
-        pass
-for folder in ("/tmp", "/var/tmp", "/dev/shm", "/autograder", "/autograder/results", "/autograder/tmp"):
-    try:
-        done.append(open(f"{folder}/mine", "w"))
-    except OSError:
-        pass
-for family in (socket.AF_INET, socket.AF_UNIX):
-    try:
-        done.append(socket.socket(family))
-    except OSError:
-        pass
-open("mine", "w").write("mine")
-assert not any(done), done
-"""
+# The answer is right only if none of these reach anything.
+TRIES = "import numpy as np\n" + "".join(
+    attacks.filled(attack.code, "/autograder", 9) + "\n" for attack in attacks.through("gradescope")
+)
 
 
 def notebook(course, **answers):
@@ -123,7 +104,8 @@ def test_the_image_is_set_up_and_the_doctor_finds_all_that_is_promised(image):
 @pytest.mark.long
 def test_a_submission_is_graded_and_reaches_nothing(image, course):
     results = graded(
-        image, attention__2=notebook(course, attention_weights=TRIES + right("attention_weights"))
+        image,
+        attention__2=notebook(course, attention_weights="import numpy as np\n" + TRIES + right("attention_weights")),
     )  # under another name
     weights, backward = results["tests"]
     assert (weights["name"], weights["score"], weights["max_score"]) == ("attention_weights", FULL, FULL)
@@ -136,7 +118,7 @@ def test_a_submission_is_graded_and_reaches_nothing(image, course):
 
 
 @pytest.mark.long
-def test_a_wrong_answer_is_explained_without_hidden_inputs_and_a_bonus_comes_on_top(image, course):
+def test_a_wrong_answer_is_explained_without_hidden_inputs_and_a_bonus_is_added(image, course):
     wrong = right("attention_weights").replace("return ", "return 2 * ")
     results = graded(
         image, attention=notebook(course, attention_weights=wrong, attention_backward=right("attention_backward"))
@@ -145,31 +127,20 @@ def test_a_wrong_answer_is_explained_without_hidden_inputs_and_a_bonus_comes_on_
     assert 0 <= weights["score"] < FULL and " no   " in weights["output"]
     assert (backward["score"], backward["max_score"], backward["status"]) == (BONUS, 0.0, "passed")
     _, files = serialization.unwrap((image / "source" / "assignment.bin").read_bytes())
-    shown = set(re.findall(LONG, json.dumps(results)))
+    shown = set(re.findall(LONG_NUMBER, json.dumps(results)))
     for name in ("attention_weights", "attention_backward"):
         numbers = set(long_numbers(hidden_tests.unpacked(files[f"hidden/{name}"])["properties"]))
         assert len(numbers) > 20 and not numbers & shown
 
 
-LONG = r"(?a)(\d+[._]\d{7})\d{3,}"
-
-
-def long_numbers(value):
-    if isinstance(value, dict | list):
-        for item in value.values() if isinstance(value, dict) else value:
-            yield from long_numbers(item)
-    elif isinstance(value, np.ndarray) and value.dtype.kind == "f":
-        yield from re.findall(LONG, " ".join(map(repr, value.ravel().tolist())))
-
-
 @pytest.mark.long
-def test_a_file_that_is_not_a_notebook_is_zero_with_a_reason_in_any_folder(image):
+def test_a_file_that_is_not_a_notebook_gets_0_and_a_reason_in_any_folder(image):
     results = graded(image, root="/srv/elsewhere", attention=b"{")
     assert [test["score"] for test in results["tests"]] == [0.0, 0.0]
     assert "attention.ipynb could not be read: the notebook is not valid JSON" in results["output"]
 
 
-def test_where_the_grader_fails_the_student_is_told_and_the_instructor_sees_why(not_root, tmp_path, capsys):
+def test_the_student_is_told_that_the_grader_failed_and_the_instructor_why(not_root, tmp_path, capsys):
     assert run.main(tmp_path) == 1
     results = json.loads((tmp_path / "results" / "results.json").read_text("utf-8"))
     jsonschema.validate(results, SCHEMA)
@@ -200,7 +171,7 @@ def test_a_cell_is_a_test(grades, points, words):
     assert test["status"] == ("passed" if points == 3 else "failed")
 
 
-def test_manually_graded_cells_are_not_tests():
+def test_an_answer_that_a_human_grades_is_not_a_test():
     cells = [cell("written", solution=True), cell("task", grade=False, task=True), cell("own-test")]
     assert [t["name"] for t in run.notebook_tests(cells, {"own-test": [1.0, None, False]}, {})] == ["own-test"]
 
@@ -229,7 +200,7 @@ def test_a_link_is_not_followed(tmp_path):
         ([], "unknown"),
     ],
 )
-def test_the_students_are_read_from_the_metadata(tmp_path, metadata, name):
+def test_the_student_is_read_from_the_metadata(tmp_path, metadata, name):
     (tmp_path / "submission_metadata.json").write_text(json.dumps(metadata))
     assert run.student(tmp_path / "submission_metadata.json") == name
     assert run.student(tmp_path / "nothing.json") == "unknown"

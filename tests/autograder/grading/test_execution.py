@@ -8,7 +8,7 @@ from tests.course.toy_exercise import make
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("needs_jail")]
 
-IMPORT = "import numpy as np\nimport os, sys, time, threading, signal"
+IMPORT = "import numpy as np\nimport os, time"
 RIGHT = """def doubled(x, times=1):
     if np.ndim(x) != 1:
         raise ValueError("one dimension, please")
@@ -33,11 +33,6 @@ def text(done, place) -> str:
     return "".join(output.get("text", "") for output in done.outputs[place])
 
 
-def body(*lines: str) -> str:
-    """The right answer, with lines before its last one."""
-    return "\n".join([*RIGHT.split("\n")[:-1], *(f"    {line}" for line in lines), RIGHT.split("\n")[-1]])
-
-
 def test_a_right_answer_gets_full_marks_and_its_cells_their_outputs():
     done = run(IMPORT, RIGHT, "check", "print('so'); doubled([1.0])")
     assert points(done) == 4 and done.flags == []
@@ -52,7 +47,7 @@ def test_a_wrong_answer_loses_its_properties_and_is_named():
     assert "inputs" not in str(report) and any(f.misconception or f.detail for f in report.findings)
 
 
-def test_the_check_sees_the_notebook_as_it_stood_there():
+def test_the_check_sees_the_notebook_as_it_was_there():
     later = run(IMPORT, "check", RIGHT)
     assert points(later) == 0 and "does not define" in later.reports["doubled"].reason
     assert points(run(IMPORT, RIGHT, "check", "def doubled(x): return None", "del np")) == 4
@@ -65,7 +60,7 @@ def test_the_check_sees_the_notebook_as_it_stood_there():
         ("from google.colab import drive\n" + RIGHT, "ModuleNotFoundError: No module named 'google"),
     ],
 )
-def test_what_kept_an_answer_from_being_defined_is_told(cell, said):
+def test_the_error_that_kept_an_answer_from_being_defined_is_told(cell, said):
     reason = run(IMPORT, cell, "check").reports["doubled"].reason
     assert f"does not define: doubled; its cell raised {said}" in reason and ".py" not in reason
 
@@ -79,8 +74,6 @@ def test_an_error_in_a_cell_costs_that_cell():
     "cell, said",
     [
         ("os._exit(0)", "ended the process"),
-        ("os.kill(os.getpid(), signal.SIGKILL)", "ended the process"),
-        ("import ctypes; ctypes.string_at(0)", "ended the process"),
         ("while True:\n    try: time.sleep(9)\n    except BaseException: pass", "longer than 3 seconds"),
     ],
 )
@@ -95,52 +88,8 @@ def test_an_endless_loop_that_can_be_stopped_loses_no_state():
     assert points(done) == 4 and text(done, 4) == "1\n" and done.outputs[1][0]["ename"] == "CellTimeout"
 
 
-@pytest.mark.parametrize(
-    "line, left", [("if np.size(x) == 4: os._exit(1)", 3), ("while np.size(x) == 4: pass", 3), ("while True: pass", 0)]
-)
-def test_a_call_that_dies_or_hangs_costs_its_property_alone(line, left):
-    """The toy exercise gives four points; the property with four numbers is worth one, and the last tests a refusal."""
-    report = run(IMPORT, body(line), "check").reports["doubled"]
-    assert (report.points == 3) if left else (report.points <= 1)
-    assert report.reason
-
-
-def test_no_hidden_input_reaches_an_output():
-    """The answer keeps what it is asked, and later cells print it: they have nothing to print."""
-    done = run(
-        IMPORT,
-        "seen = []",
-        body("seen.append(x)", "open('/tmp/seen', 'a').write(repr(x))"),
-        "check",
-        "print(seen, os.path.exists('/tmp/seen'))",
-        "time.sleep(1); print(os.listdir('/tmp'), seen)",
-    )
-    assert points(done) == 4 and text(done, 4) == "[] False\n" and "seen" not in text(done, 5) and "[]" in text(done, 5)
-
-
-def test_made_up_answers_are_seen_and_earn_nothing():
-    """The worker is taken over and answers whatever is asked with a number."""
-    done = run(
-        IMPORT,
-        "import gc, types\nfor f in gc.get_objects():\n    if getattr(f, '__name__', '') == 'answer_probes':\n"
-        "        worker = f.__globals__\n"
-        "        outcome = worker['codec'].frame({'value': {'result': np.ones(5)}})\n"
-        "        made_up = types.SimpleNamespace(codec=worker['codec'], observe=lambda *a: outcome)\n"
-        "        worker['reload_check_modules'] = lambda: made_up",
-        RIGHT,
-        "check",
-    )
-    assert points(done) == 0
-    assert any("made up" in flag.text for flag in done.flags)
-
-
-def test_swallowed_errors_are_told_of_and_cost_nothing():
-    done = run(IMPORT, RIGHT.replace("(x, times=1)", "(x, times=1, **other)"), "check")
-    assert points(done) == 4 and any("swallow" in flag.text for flag in done.flags)
-
-
 @pytest.mark.parametrize("then", ["os._exit(1)", "time.sleep(600)"])
-def test_who_dies_or_hangs_at_a_question_without_an_answer_loses_nothing(then):
+def test_an_answer_that_dies_or_hangs_at_a_question_without_an_answer_loses_nothing(then):
     right = RIGHT.replace("(x, times=1)", "(x, times=1, **other)").split("\n")
     done = run(IMPORT, "\n".join([right[0], f"    if other: {then}", *right[1:]]), "check")
     assert points(done) == 4 and done.flags == []
@@ -149,8 +98,8 @@ def test_who_dies_or_hangs_at_a_question_without_an_answer_loses_nothing(then):
 @pytest.mark.parametrize(
     "dies, said", [("os._exit(1)", "ended before it answered"), ("time.sleep(600)", "no answer within")]
 )
-def test_who_dies_or_hangs_before_the_first_question_is_given_up_soon(dies, said):
-    """What a class gives as its signature is code, too."""
+def test_an_answer_that_dies_or_hangs_before_the_first_question_is_given_up(dies, said):
+    """The signature that a class gives is code, too."""
     signature = f"    @property\n    def __signature__(cls):\n        {dies}\n"
     odd = f"class Odd(type):\n{signature}class doubled(metaclass=Odd): pass"
     report = run(IMPORT, odd, "check").reports["doubled"]
@@ -162,25 +111,19 @@ def test_output_without_end_is_cut():
     assert points(done) == 4 and len(text(done, 1)) < 500_000 and "too long to keep" in text(done, 1)
 
 
-def test_threads_that_go_on_do_not_disturb():
-    talk = "def talk():\n    while True:\n        print('noise'); time.sleep(0.001)"
-    done = run(IMPORT, talk + "\nthreading.Thread(target=talk, daemon=True).start()", RIGHT, "check", "1 + 1")
-    assert points(done) == 4
-
-
-def test_files_given_lie_beside_the_notebook_and_cannot_be_changed(tmp_path):
+def test_given_files_are_in_the_notebooks_folder_and_cannot_be_changed(tmp_path):
     (tmp_path / "data.txt").write_text("given")
     done = run("print(open('data.txt').read())", "open('data.txt', 'w')", files={"data.txt": tmp_path / "data.txt"})
     assert text(done, 0) == "given\n" and done.outputs[1][-1]["output_type"] == "error"
     assert (tmp_path / "data.txt").read_text() == "given"
 
 
-def test_when_the_time_is_used_up_the_rest_is_said_to_be_lost():
+def test_cells_after_the_time_limit_are_lost_and_the_reason_says_so():
     done = run(IMPORT, "time.sleep(2.5)", "time.sleep(2.5)", RIGHT, "check", times=Times(cell=9, case=2, submission=3))
     assert points(done) == 0 and "used up" in done.reports["doubled"].reason
 
 
-def test_questions_come_in_an_order_that_nobody_can_foresee():
+def test_questions_come_in_a_random_order():
     orders = [tuple(questions.Answer(make(), make().material(11), QUICK.case).pending) for _ in range(8)]
     assert len(set(orders)) > 1 and len({tuple(sorted(order)) for order in orders}) == 1
 

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import os
-import re
 import stat
 
-import numpy as np
 import pytest
 
-from attnlab.checking.report import as_html, as_text
 from autograder.grading import single_file
 from autograder.grading.results import as_record
 from autograder.grading.single_file import (
@@ -108,43 +104,6 @@ def test_a_warning_costs_nothing():
     assert grade("import warnings\n" + RIGHT.replace("return", "warnings.warn('careful')\n    return")).passed
 
 
-# What may never come out -------------------------------------------------------------------------------------------
-
-LEAKY = """
-import numpy as np
-def doubled(x, times=1):
-    told = ' '.join(f'{v!r}' for v in np.ravel(x).tolist())
-    %s
-"""
-WAYS = [
-    "raise ValueError(told)",
-    "raise type('E' + told, (ValueError,), {})(told)",
-    "raise KeyError(told)",
-    "raise type('E' + told, (Exception,), {'__str__': lambda self: told})",
-    "print(told); return x",
-    "return told",
-    "return {told: 1.0}",
-    "return x * 3",
-    "return type(told, (), {})()",
-    "import sys; sys.exit(told)",
-    "x *= 2; return x",
-    "return np.zeros(7)",
-    "return [told]",
-    "return float('nan')",
-]
-
-
-@pytest.mark.parametrize("way", WAYS)
-def test_no_hidden_input_or_expected_value_gets_into_a_report(way):
-    report = grade(LEAKY % way)
-    shown = json.dumps(as_record(report, "f")) + as_text(report) + as_html(report)
-    hidden = [case["x"] for p in TOY.material(SEED)["properties"] for case in p["cases"]]
-    for number in np.concatenate([np.ravel(x) for x in hidden]):
-        for value in (number, 2 * number, 8 * number, 3 * number):
-            assert f"{abs(value):.4f}" not in shown and repr(abs(float(value)))[:7] not in shown
-    assert not re.search(r"\d\.\d{3}", as_text(report))
-
-
 # Reading files -----------------------------------------------------------------------------------------------------
 
 
@@ -188,7 +147,7 @@ def test_a_doubtful_escape_in_the_source_is_silent(tmp_path, recwarn):
     assert grade_file(path, TOY, seed=SEED).passed and not recwarn.list
 
 
-def test_the_answer_does_not_learn_where_its_file_stands(tmp_path):
+def test_the_answer_does_not_learn_the_folder_of_its_file(tmp_path):
     path = tmp_path / "answer.py"
     path.write_text("raise ValueError(f'it is {__file__} {__name__}')")
     reason = grade_file(path, TOY, seed=SEED).reason
@@ -202,7 +161,7 @@ def test_names_that_python_reserves_for_scripts_do_not_run():
 # The secret seed ---------------------------------------------------------------------------------------------------
 
 
-def test_the_seed_is_made_once_and_is_its_owners_alone(tmp_path, monkeypatch):
+def test_the_seed_is_made_once_and_only_its_owner_can_read_it(tmp_path, monkeypatch):
     monkeypatch.setenv("COURSE_DIR", str(tmp_path))
     first = course_seed()
     assert course_seed() == first and first >= 0
