@@ -1,4 +1,4 @@
-"""A PostgreSQL server for tests, on a socket in a temporary folder, where PostgreSQL is installed."""
+"""Start a PostgreSQL server for tests, on a socket in a folder of its own, where PostgreSQL is installed."""
 
 from __future__ import annotations
 
@@ -15,8 +15,6 @@ import warnings
 from collections.abc import Iterator
 from pathlib import Path
 
-import pytest
-
 STARTS = 5
 
 
@@ -28,12 +26,6 @@ def programs() -> Path | None:
     return next((place for place in places if (place / "initdb").exists() and (place / "postgres").exists()), None)
 
 
-def required() -> None:
-    """Fails where there must be one: REQUIRE_POSTGRES=1."""
-    if os.environ.get("REQUIRE_POSTGRES") == "1":
-        pytest.fail("REQUIRE_POSTGRES=1, but PostgreSQL is not installed")
-
-
 @contextlib.contextmanager
 def server() -> Iterator[str | None]:
     """The address of an empty database on a server that ends with this, or None where there is no PostgreSQL.
@@ -43,6 +35,8 @@ def server() -> Iterator[str | None]:
     """
     place = programs()
     if place is None:
+        if os.environ.get("REQUIRE_POSTGRES") == "1":
+            raise RuntimeError("REQUIRE_POSTGRES=1, but PostgreSQL is not installed")
         yield None
         return
     # Not among pytest's own folders, which each new session closes to other users. The path of a socket must be short.

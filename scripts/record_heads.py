@@ -32,6 +32,7 @@ from attnlab import smollm2
 from live import reference_model as model
 from live.reference_model import SENTENCE, SENTENCES, Shape, mean_outputs
 from scripts import recording
+from scripts.record_attention import tokens_of
 
 TARGET = recording.DATA / "heads.npz"
 
@@ -238,10 +239,10 @@ class Model:
         return cls(smollm2.tokenizer(), weight, model.read_shape(reader))
 
     def ids(self, text: str) -> list[int]:
-        return model.tokens_of(self.tokenizer, text)[0]
+        return tokens_of(self.tokenizer, text)[0]
 
     def tokens(self, text: str) -> list[str]:
-        return model.tokens_of(self.tokenizer, text)[1]
+        return tokens_of(self.tokenizer, text)[1]
 
     def attention(self, ids: list[int]) -> torch.Tensor:
         """The attention weights (layers, h, n, n) on token ids."""

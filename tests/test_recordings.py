@@ -20,24 +20,16 @@ import torch.nn.functional as F
 from attnlab import smollm2
 from course.folder import ROOT
 from live import reference_model
+from scripts import record_attention as attention
+from scripts import record_heads as heads
+from scripts import record_stream as stream
 from tests.references import llama_block, rotated
 
-SCRIPTS = ROOT / "scripts"
 FILES = sorted((ROOT / "attnlab" / "data").glob("*.npz"))
 
 
-def program(name: str):
-    """A script as a module, found as when it is run: it imports the others."""
-    if str(SCRIPTS) not in sys.path:
-        sys.path.append(str(SCRIPTS))
-    return importlib.import_module(name)
-
-
-attention, heads, stream = map(program, ("record_attention", "record_heads", "record_stream"))
-
-
 def run_script(name: str, *arguments: str, timeout: float = 120) -> subprocess.CompletedProcess:
-    command = [sys.executable, str(SCRIPTS / f"{name}.py"), *arguments]
+    command = [sys.executable, str(ROOT / "scripts" / f"{name}.py"), *arguments]
     return subprocess.run(command, capture_output=True, text=True, timeout=timeout)
 
 
@@ -49,7 +41,7 @@ def test_a_recording_is_small_and_says_which_script_and_model_it_comes_from(path
     assert path.stat().st_size < (200_000 if path.stem == "generation" else 300_000)  # for a page to load
     with np.load(path, allow_pickle=False) as file:
         source = json.loads(str(file["provenance"]))
-    script = program(source["script"].removeprefix("scripts/").removesuffix(".py"))
+    script = importlib.import_module(source["script"].removesuffix(".py").replace("/", "."))
     assert path in (script.TARGET, *script.TARGET.glob("small_*.npz"))
     assert not any(str(value).startswith(("/", "~", "\\")) for value in source.values())
     assert re.fullmatch(r"\d+\.\d+\.\d+", source.get("torch", "0.0.0"))
@@ -62,25 +54,25 @@ def test_a_recording_is_small_and_says_which_script_and_model_it_comes_from(path
 
 # Relative and absolute tolerance of each array, by its name and type.
 TOLERANCES = {
-    "record_attention": lambda name, kind: (1e-6 if name == "scores" else 0, 1e-6),
-    "record_heads": lambda name, kind: (0, 1e-3 if kind == np.float16 else 1e-6),
-    "record_stream": lambda name, kind: (0, 1) if name == "stream" else (1e-3, 1e-5),
+    attention: lambda name, kind: (1e-6 if name == "scores" else 0, 1e-6),
+    heads: lambda name, kind: (0, 1e-3 if kind == np.float16 else 1e-6),
+    stream: lambda name, kind: (0, 1) if name == "stream" else (1e-3, 1e-5),
 }
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", TOLERANCES)
-def test_the_script_reproduces_the_shipped_recording(tmp_path, smollm2_file, name):
-    if name == "record_heads" and os.environ.get("RECORD_AGAIN") != "1":
+@pytest.mark.parametrize("script", TOLERANCES, ids=lambda script: script.__name__)
+def test_the_script_reproduces_the_shipped_recording(tmp_path, smollm2_file, script):
+    if script is heads and os.environ.get("RECORD_AGAIN") != "1":
         pytest.skip("records every head again, which takes many minutes: set RECORD_AGAIN=1")
-    done = run_script(name, "--output", str(tmp_path / "again.npz"), timeout=1800)
+    done = run_script(script.__name__.partition(".")[2], "--output", str(tmp_path / "again.npz"), timeout=1800)
     assert done.returncode == 0, done.stderr
-    with np.load(tmp_path / "again.npz") as again, np.load(program(name).TARGET) as shipped:
+    with np.load(tmp_path / "again.npz") as again, np.load(script.TARGET) as shipped:
         assert set(again.files) == set(shipped.files)
         for key in set(shipped.files) - {"provenance"}:
             made, kept = again[key], shipped[key]
             if kept.dtype.kind == "f" or key == "stream":
-                rtol, atol = TOLERANCES[name](key, kept.dtype)
+                rtol, atol = TOLERANCES[script](key, kept.dtype)
                 np.testing.assert_allclose(made.astype(float), kept.astype(float), rtol=rtol, atol=atol, err_msg=key)
             else:
                 assert made.tolist() == kept.tolist(), key
@@ -226,7 +218,7 @@ def test_the_first_tokens_are_left_out_where_a_pattern_would_be_forced():
     assert heads.itself(ids) == [(1, 1), (2, 2), (3, 3), (4, 4), (5, 5)]
 
 
-def test_a_duplicate_is_the_latest_earlier_occurrence_and_induction_looks_at_what_came_next_after_it():
+def test_a_duplicate_is_the_latest_occurrence_and_induction_looks_at_the_token_after_it():
     assert heads.duplicate([5, 6, 5, 7, 5]) == [(2, 0), (4, 2)]
     assert heads.induction([5, 6, 7, 5, 6, 7]) == [(3, 1), (4, 2), (5, 3)]
     assert heads.induction([5, 6, 6, 8]) == []  # a token said twice in a row
@@ -296,7 +288,7 @@ def test_a_head_that_is_out_is_a_head_that_w_o_does_not_read(weights):
         torch.testing.assert_close(logits, expected[-1], rtol=1e-10, atol=1e-10)
 
 
-def test_what_the_other_heads_look_at_is_measured_with_a_head_out(weights):
+def test_weights_of_the_other_heads_are_measured_with_a_head_out(weights):
     removals = [[(2, 1)], [], [(0, 3)], [(1, 0), (2, 2)]]
     keep = torch.stack([heads.keep_all_but(removed, SHAPE) for removed in removals])
     pairs = [(2, 0), (4, 1)]

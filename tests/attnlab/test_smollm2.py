@@ -269,7 +269,7 @@ def commands(text):
     return [line.strip() for line in text.splitlines() if line.strip().startswith((". ", "pip "))]
 
 
-def test_the_instructions_need_only_what_students_have_and_agree_with_guide_and_chapter():
+def test_commands_to_get_the_model_need_no_make_and_are_in_the_guide_and_the_chapter():
     assert "make" not in smollm2.HOW_TO_GET
     told = commands(smollm2.HOW_TO_GET)
     assert told[0] == ". .venv/bin/activate" and len(told) == 3
@@ -410,7 +410,7 @@ def test_words_are_printed_while_generate_is_still_writing(tiny, capsys, use_cac
     assert capsys.readouterr().out == f"{words[3]}\n"
 
 
-def test_the_text_printed_last_is_the_one_that_generate_returned(tiny, capsys):
+def test_the_last_text_printed_is_that_of_generate_although_the_model_read_another(tiny, capsys):
     def reads_one_and_returns_another(model, ids, n):
         model(ids)
         model(torch.tensor([[1]]))

@@ -98,7 +98,7 @@ def test_a_guide_that_is_right_in_everything_is_followed_to_its_end(follow, tmp_
         ("echo getting ready; sleep 60", "echo getting there", "did not come"),
     ],
 )
-def test_what_a_guide_gets_wrong_is_told_with_its_line(follow, right, wrong, words):
+def test_a_mistake_in_a_guide_is_reported_with_its_line(follow, right, wrong, words):
     assert GOOD.count(right) == 1
     with pytest.raises(AssertionError, match=words) as told:
         follow(GOOD.replace(right, wrong))

@@ -103,6 +103,11 @@ class Attack:
     def expected(self) -> dict:
         return {**FULL, **self.points}
 
+    def total(self) -> tuple[float, float]:
+        """The least and the most points of a notebook."""
+        ends = [wanted if isinstance(wanted, tuple) else (wanted, wanted) for wanted in self.expected().values()]
+        return sum(least for least, _ in ends), sum(most for _, most in ends)
+
     def expected_of_file(self) -> tuple[float, float]:
         """The least and the most points of the target."""
         wanted = self.expected()[TARGET] if self.file is None else self.file
@@ -565,7 +570,9 @@ family(
     "np.isclose = np.array_equal = np.allclose = lambda *a, **k: np.True_",
     "import attnlab.checking.compare as c, attnlab.checking.judge as j\n"
     "c.difference = j.difference = j._differs = lambda *a, **k: None",
-    "import attnlab.checking.probe_verdicts as c; c.same = lambda *a: True",
+    "import attnlab.checking.probes.base as b, attnlab.checking.probes.basic as c\n"
+    "b.bitwise_equal = lambda *a: True; c.changed_inputs = lambda *a: ''\n"
+    "c.Unchanged.conclude = lambda *a, **k: {}",
     "import attnlab.checking.judge as j; j.judge = j.Finding = j.Report = lambda *a, **k: None",
     "import copy; copy.deepcopy = lambda x: x",
     "import builtins; builtins.all = builtins.any = lambda *a: True",

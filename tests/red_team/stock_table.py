@@ -90,26 +90,16 @@ def _points_in_words(attack: Attack, found: dict | None) -> str:
     got = sum(value or 0.0 for value in found.values())
     if attack.points is None:
         return f"{got:g} points" + (" **undeserved**" if got else "")
-    least = sum(value[0] if isinstance(value, tuple) else value for value in attack.expected().values())
-    most = sum(value[1] if isinstance(value, tuple) else value for value in attack.expected().values())
+    least, most = attack.total()
     judged = " **undeserved**" if got > most else " **lost**" if got < least else ""
     return f"{got:g} points{judged}"
 
 
 def _command(course: Path, *arguments: str) -> str:
     """Run an nbgrader command; returns what went wrong with it as a whole, or nothing."""
+    patient = ("--Execute.timeout=60", "--Execute.iopub_timeout=60")  # a busy machine must not look like an attack
     process = subprocess.Popen(
-        [
-            sys.executable,
-            "-W",
-            "ignore",
-            "-m",
-            "nbgrader",
-            *arguments,
-            "--force",
-            "--Execute.timeout=60",
-            "--Execute.iopub_timeout=60",
-        ],  # a busy machine is not to look like an attack
+        [sys.executable, "-W", "ignore", "-m", "nbgrader", *arguments, "--force", *patient],
         cwd=ROOT / "autograder",
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
@@ -128,10 +118,7 @@ def _command(course: Path, *arguments: str) -> str:
 def verdict(attack: Attack) -> str:
     if attack.points is None:
         return "not graded, and no score"
-    expected = attack.expected()
-    least, most = (
-        sum(value[end] if isinstance(value, tuple) else value for value in expected.values()) for end in (0, 1)
-    )
+    least, most = attack.total()
     words = [f"{least:g} points" if least == most else f"{least:g} to {most:g} points, as chance has it"]
     if attack.flag:
         words.append("flagged")

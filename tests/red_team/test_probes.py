@@ -13,6 +13,7 @@ import pytest
 from autograder.grading import questions
 from autograder.grading.execution import Cell, evaluate
 from course import catalog
+from tests.red_team.attacks import WORKER
 
 pytestmark = [pytest.mark.slow, pytest.mark.long, pytest.mark.usefixtures("needs_jail")]
 
@@ -38,32 +39,26 @@ def seeded(f, d, seed, **k):
     return {'result': seed, 'global': [], 'rng': np.random.default_rng(seed).bit_generator.state}
 p.seeded.call = seeded
 """
-# The worker's own parts, where a cell can find them. What it would load anew is made up before it does.
-WORKER = """
-import attnlab.checking.codec, attnlab.checking.observe, gc, sys, types
-workers = [thing for thing in [*gc.get_objects(), *map(vars, [*sys.modules.values()])]
-           if isinstance(thing, dict) and 'answer_probes' in thing]
-assert workers
-"""
+# The check is made up before the worker would load its own.
 OBSERVE = (
     WORKER
     + """
+import attnlab.checking.codec
 def observe(target, probe, inputs, form):
     return form({'value': {'about': 'd', 'repeats': True, 'varies': True, 'global_untouched': True}})
-for worker in workers:
-    worker['reload_check_modules'] = lambda: types.SimpleNamespace(observe=observe, codec=attnlab.checking.codec)
+worker['reload_check_modules'] = lambda: types.SimpleNamespace(observe=observe, codec=attnlab.checking.codec)
 """
 )
 CODEC = (
     WORKER
     + """
+import attnlab.checking.codec, attnlab.checking.observe
 def frame(value, *more, real=attnlab.checking.codec.frame):
     if 'value' in value:
         value = {'value': {'repeats': True, 'varies': True, 'global_untouched': True, 'about': 'd'}}
     return real(value, *more)
 attnlab.checking.codec.frame = frame
-for worker in workers:
-    worker['reload_check_modules'] = lambda: attnlab.checking.observe
+worker['reload_check_modules'] = lambda: attnlab.checking.observe
 """
 )
 WHOLE_TILES = """

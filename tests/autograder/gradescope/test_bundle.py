@@ -59,7 +59,7 @@ def test_an_assignment_that_is_not_there_is_named(course, capsys):
     assert "nothing_such" in capsys.readouterr().err
 
 
-def test_what_must_not_be_lent_yet_is_said_in_one_line(course, tmp_path, monkeypatch, capfd):
+def test_earlier_chapters_that_are_not_due_are_named_in_one_line(course, tmp_path, monkeypatch, capfd):
     monkeypatch.setattr(prerequisites, "not_due", lambda *_: {"masks": datetime.datetime(2999, 1, 31, 18)})
     assert main(["gradescope", "attention", "--course", str(course), "--to", str(tmp_path / "a.zip")]) == 1
     (line,) = capfd.readouterr().err.splitlines()
