@@ -147,11 +147,11 @@ def drawn(exercise: Exercise) -> list[tuple]:
                 found.setdefault((place, codec.frame(case)), (prop, case))
     chosen = list(found.values())[:DRAWN]
     for prop, case in chosen:
-        for how, other in varied(case, exercise) if prop.probe.__name__ == "call" else ():
+        for how, other in varied(case, exercise) if prop.probe.name == "call" else ():
             further.setdefault((how, codec.frame(other)), (prop, other, how))
     found = []
     for prop, case, how in [(*one, None) for one in chosen] + list(further.values())[:DRAWN]:
-        right, again = (outcome_of(prop.reference or exercise.reference, prop.probe.__name__, case) for _ in range(2))
+        right, again = (outcome_of(prop.reference or exercise.reference, prop.probe.name, case) for _ in range(2))
         # Without a generator the reference draws as it likes, and there is nothing to compare with.
         if "value" in right and difference(right["value"], again.get("value"), prop.rtol, prop.atol) is None:
             found.append((prop, case, how, right))
@@ -180,7 +180,7 @@ def varied(case: dict, exercise: Exercise) -> Iterator[tuple[str, dict]]:
 def compared(answer, inputs: list[tuple]) -> dict:
     """Whether an answer agrees with the reference on these inputs, and where it first does not."""
     for prop, case, how, right in inputs:
-        got = outcome_of(answer, prop.probe.__name__, case)
+        got = outcome_of(answer, prop.probe.name, case)
         found = difference(right["value"], got.get("value"), prop.rtol, prop.atol)
         if "value" not in got or found:
             place = f"{prop.title}, {how}" if how else prop.title

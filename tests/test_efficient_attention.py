@@ -101,7 +101,7 @@ def test_enough_features_make_a_sum_ordinary_attention():
 
 def test_in_tiles_the_stepper_and_the_reference_agree():
     scores, values = (torch.tensor(x, dtype=torch.float64) for x in (TileStepper.SCORES, TileStepper.VALUES))
-    # With keys that are the identity, the scaled scores are what stands in the queries.
+    # With keys that are the identity, the scaled scores are the queries' own numbers.
     Q = scores * math.log(2) * math.sqrt(scores.shape[1])
     close(tiled_attention(Q, torch.eye(6).double(), values, 2), torch.softmax(scores * math.log(2), -1) @ values)
 

@@ -124,7 +124,7 @@ def weights() -> dict[str, torch.Tensor]:
 
 
 def half_split(x):
-    """Reorder neighbouring pairs (2i, 2i + 1) on the last axis to pairs (i, i + d/2), as Hugging Face stores them."""
+    """Reorder neighboring pairs (2i, 2i + 1) on the last axis to pairs (i, i + d/2), as Hugging Face stores them."""
     return torch.cat([x[..., 0::2], x[..., 1::2]], dim=-1)
 
 

@@ -58,8 +58,11 @@ class _Generators(ast.NodeTransformer):
 
 
 def with_own_variables(source: str) -> str:
-    """Source for a symbol table, with generator expressions for all comprehensions: from Python 3.12 on, a table counts
-    the variables of the others among those of the code around them, as if they had a value there."""
+    """Rewrite comprehensions as generator expressions, for a symbol table.
+
+    From Python 3.12 on, a table counts the variables of other comprehensions among those of the code around them, as if
+    they had a value there.
+    """
     tree = ast.parse(source)
     if any(isinstance(node, (ast.ListComp, ast.SetComp, ast.DictComp)) for node in ast.walk(tree)):
         return ast.unparse(_Generators().visit(tree))

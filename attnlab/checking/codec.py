@@ -118,8 +118,10 @@ def read(stream) -> Any:
 
 
 def pack(value) -> bytes:
-    """The frame of `value` for a file, compressed with gzip. It contains no timestamp. Raises CodecError as `frame`
-    does."""
+    """The frame of `value` for a file, compressed with gzip.
+
+    It contains no timestamp. Raises CodecError as `frame` does.
+    """
     return gzip.compress(frame(value), mtime=0)
 
 

@@ -19,8 +19,10 @@ from attnlab.checking.formatting import apart, as_numpy, is_tensor, kind_of, sho
 
 @dataclass(frozen=True)
 class Difference:
-    """Where two values differ. `kind` is one of none, type, shape, dtype, nan, value; `part` the name of the part
-    of an outcome that it is in (see `attnlab.checking.probes`).
+    """Where two values differ.
+
+    `kind` is one of none, type, shape, dtype, nan, value; `part` the name of the part of an outcome that it is in (see
+    `attnlab.checking.probes`).
 
     say: the words, or a function that makes them, since most comparisons need only whether there is a difference
     """

@@ -18,9 +18,12 @@ from attnlab.checking.compare import as_array
 
 @dataclass(frozen=True)
 class Relation:
-    """name: for programs, such as "factor"; words: a sentence; discreet: the same without a number that a student's
-    process could have chosen. exact: the result follows from what was expected, so it is the same mistake
-    wherever it holds."""
+    """A relation between the actual and the expected results.
+
+    name: for programs, such as "factor"; words: a sentence
+    discreet: the same without a number that a student's process could have chosen
+    exact: whether the result follows from the expected one, so that it is the same mistake wherever it holds
+    """
 
     name: str
     words: str
@@ -30,8 +33,11 @@ class Relation:
 
 @dataclass(frozen=True)
 class Case:
-    """One case that failed: its inputs, the expected and the actual result, and how close two numbers must be to
-    count as equal. scattered: whether these are some entries of a result, from places that mean nothing."""
+    """A failed case: its inputs, and the expected and the actual result.
+
+    rtol, atol: how close two numbers must be to count as equal
+    scattered: whether these are some entries of a result, from places that mean nothing
+    """
 
     inputs: schema.Case
     expected: object
@@ -97,8 +103,10 @@ def _on_arrays(known) -> Relation | None:
 
 
 def _of_one_result(cases) -> Relation | None:
-    """Find a relation that holds for one of several wrong results: the last for which a relation holds, since the
-    others, such as an output, are often computed from it."""
+    """Find a relation that holds for one of several wrong results.
+
+    The last of them with a relation counts, since the others, such as an output, are often computed from it.
+    """
     many = [case.expected for case in cases]
     if not all(isinstance(value, tuple) and len(value) == len(many[0]) > 1 for value in many):
         return None
@@ -597,8 +605,10 @@ def _lengths(known):
 
 
 def _axes_wanted(known):
-    """The shape that the result should have, each length named by an argument that has it, and the actual shape
-    if its lengths also have names."""
+    """Say which shape the result should have, each length named by an argument that has it.
+
+    The actual shape is added if its lengths also have names.
+    """
     wanted, came = (_named_shape(known, [side[k].shape for _, *side in known]) for k in (0, 1))
     if len(known) > 1 and wanted:
         words = f"The result should have the shape ({wanted})" + (f"; yours has ({came})." if came else ".")
@@ -614,8 +624,10 @@ def _named_shape(known, shapes: list[tuple]) -> str | None:
 
 
 def _name_of(known, sizes) -> str | None:
-    """The argument, or the length of one, that is as large in every case; none for lengths that are all alike, since
-    many arguments may have them."""
+    """Name the argument, or the length of an argument, that is as large in every case.
+
+    Lengths that are all alike have no name, since many arguments may have them.
+    """
     if len(set(sizes)) == 1:
         return None
     return next((name for name, size in _sizes(known).items() if list(size) == list(sizes)), None)

@@ -95,8 +95,10 @@ class FakeDevice:
 
 
 def to_fake_device(tree):
-    """Move every tensor of a tree to the other device, sharing its memory, so that writes there show here. Of a module,
-    move the parameters and buffers in place."""
+    """Move every tensor of a tree to the other device, sharing its memory, so that writes there show here.
+
+    Of a module, move the parameters and buffers in place.
+    """
     if isinstance(tree, torch.nn.Module):
         known = {}
         for module in tree.modules():

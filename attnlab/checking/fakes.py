@@ -196,8 +196,10 @@ FEATURE_MAPS = {
 
 
 def made_as_described(f, inputs: Case):
-    """`f` and its inputs, with the feature map or the model that they describe: a case is plain data, and these are
-    not."""
+    """Make the feature map or the model that a case describes, and return `f` and its inputs with it.
+
+    A case is plain data, and these are not.
+    """
     inputs = dict(inputs)
     if "feature_map" in inputs:
         f = functools.partial(f, feature_map=FEATURE_MAPS[inputs.pop("feature_map")])

@@ -170,8 +170,10 @@ class Evidence:
 
     @functools.cached_property
     def ignores_input(self) -> str | None:
-        """Why an answer earns nothing even where it is right, or None. An answer that refuses everything, or always
-        gives the same result, is right by chance."""
+        """Why an answer earns nothing even where it is right, or None.
+
+        An answer that refuses everything, or always gives the same result, is right by chance.
+        """
         if not self._computes_somewhere and not self.anything_right:
             return (
                 "refusing is right here, but your code gave no right answer anywhere else, and refusing everything "
@@ -298,8 +300,11 @@ RULES = (
 
 
 def drop_hints_beside_the_point(report: Report, evidence: Evidence) -> None:
-    """A hint is dropped where it would mislead: where nothing came or counts, where too much is refused, and where
-    what is wrong is not what this property alone asks for, but is without an explanation in an earlier one too."""
+    """Drop hints that would mislead.
+
+    That is so where nothing came or counts, where too much is refused, and where the failure is not about what this
+    property alone asks for, but is without an explanation in an earlier property too.
+    """
     is_first = True
     for p, finding in enumerate(report.findings):
         if finding.passed or finding.misconception:
@@ -313,8 +318,10 @@ def drop_hints_beside_the_point(report: Report, evidence: Evidence) -> None:
 
 
 def charge_each_mistake_once(report: Report, evidence: Evidence) -> None:
-    """Among properties that fail because of the same mistake, only the one with the most points is lost. The others
-    keep their points, if anything is computed at all."""
+    """Among properties that fail because of the same mistake, only the one with the most points is lost.
+
+    The others keep their points, if anything is computed at all.
+    """
     causes: dict[str, list[Finding]] = {}
     for p, finding in enumerate(report.findings):
         pattern = evidence.patterns[p] if finding.fact else None
@@ -407,8 +414,10 @@ def _computes_anything(prop: Property, row: Sequence[Outcome | None]) -> bool:
 
 
 def _depends_on_input(prop: Property, case: Case, got: Outcome | None) -> bool:
-    """Whether a result was computed from the input: neither the same number everywhere nor an argument that is
-    returned."""
+    """Whether a result was computed from the input.
+
+    It is neither the same number everywhere nor an argument that is returned.
+    """
     value = got.get("value") if got else None
     probe = PROBES[prop["probe"]]
     parts = [part for name, part in value.items() if probe.part(name, case).returned] if isinstance(value, dict) else []
@@ -442,8 +451,10 @@ def _arrays(value) -> list[np.ndarray]:
 
 
 def _relations(properties: list[Property], outcomes: Outcomes, differences: Differences) -> list[Relation | None]:
-    """How results are related to what was expected: for each failed property, what holds on all its cases, or on
-    all failed cases of the whole answer."""
+    """Find how results are related to the expected ones, for each failed property.
+
+    A relation holds on all of its cases, or on all failed cases of the whole answer.
+    """
     failed: list[list] = []
     right, wrong, whole = [], [], True
     for prop, row, found in zip(properties, outcomes, differences):
@@ -637,8 +648,11 @@ def _particular(expected, wrong) -> bool:
 
 
 def _outcomes_within_tolerance(prop: Property, case: Case, a: Outcome, b: Outcome | None) -> bool:
-    """Whether two outcomes are the same mistake. It is no looser than the property itself: an answer that is off by
-    rounding must not pass for one that is off by an epsilon."""
+    """Whether two outcomes are the same mistake.
+
+    It is no looser than the property itself: an answer that is off by rounding must not pass for one that is off by an
+    epsilon.
+    """
     if b is None or a.keys() != b.keys():
         return False
     if (

@@ -1,4 +1,6 @@
-"""Exercises must be written from their parts: an answer that calls a library's own function for the whole work earns
+"""Find library functions in an answer that do the work of its exercise.
+
+Exercises must be written from their parts: an answer that calls a library's own function for the whole work earns
 nothing, and the check already says so.
 
 The names come with the exercise's data (`by_hand`). Only what the answer itself needs counts: a comparison with the
@@ -55,8 +57,9 @@ def uses(
     around: Iterable[str] = (),
     others: Iterable[str] = (),
 ) -> list[Use]:
-    """List the library functions that the answer of that name uses, directly or through helpers, and the calls in its
-    cell that can hide others or use a part of the check.
+    """List the library functions that an answer uses, directly or through helpers.
+
+    Listed are also calls in its cell that can hide others, or that use a part of the check.
 
     source: the cell of the answer; around: other cells, which may define helpers. What is not Python has no uses.
     whole, much: names that do the whole of its work, or much of it

@@ -104,8 +104,11 @@ class Meter(Mode):
 
 
 class PythonAllocations:
-    """The most eight-byte numbers that everything except PyTorch's tensors held at once while it was entered: NumPy's
-    arrays and Python's own objects. It costs less than counting operations, so it works for large inputs."""
+    """Measure the memory of everything except PyTorch's tensors, in eight-byte numbers.
+
+    These are NumPy's arrays and Python's own objects, at their peak while it was entered. It costs less than counting
+    operations, so it works for large inputs.
+    """
 
     def __enter__(self):
         tracemalloc.start()

@@ -34,8 +34,9 @@ def raw_outcomes_of(target, probe: str, case: Case) -> list[Outcome]:
 
 
 def observe(target, probe: str, inputs: Case, form=codec.copied):
-    """Call the probe of that name once on `target`, and return the outcome. `inputs` should be fresh, since the call
-    may alter them.
+    """Call the probe of that name once on `target`, and return the outcome.
+
+    `inputs` should be fresh, since the call may alter them.
 
     form: how the outcome is returned: as values independent of the student's objects, or as the bytes of
     `codec.frame`. Warnings cost nothing and are not shown: an overflow is judged by its result.

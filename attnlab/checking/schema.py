@@ -163,8 +163,11 @@ class Job(TypedDict):
 
 
 class RunOrder(TypedDict):
-    """Run a cell. seconds, wall: its limit, and how many times as long it may last by the clock; text, data, outputs:
-    how many characters are kept of its prints and of all else that it shows, and how many outputs"""
+    """Run a cell.
+
+    seconds, wall: its limit, and how many times as long it may last by the clock
+    text, data, outputs: how many characters are kept of its prints and of all else that it shows, and how many outputs
+    """
 
     cell: str
     seconds: float

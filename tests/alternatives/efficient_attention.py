@@ -1,4 +1,4 @@
-"""Correct answers to the last chapter, written in other ways. All must get full marks."""
+"""Correct answers to the chapter on efficient attention, written in other ways. All must get full marks."""
 
 import functools
 import math
@@ -201,7 +201,7 @@ def groups_of_128(Q, K, V, window):
 # linear_attention
 
 def linear_with_a_column_of_ones(Q, K, V, feature_map):
-    """The total is what values of 1 would bring home."""
+    """The total is the result for values of 1."""
     ones = torch.cat([V, torch.ones_like(V[..., :1])], dim=-1)
     both = feature_map(Q) @ (feature_map(K).transpose(-2, -1) @ ones)
     total = both[..., -1:]

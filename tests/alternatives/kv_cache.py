@@ -250,7 +250,7 @@ class ByFusedAttention(_FourMaps):
 # kv_cache_bytes
 
 def bytes_by_counting_tensors(n_layers, n_kv_heads, d_head, seq_len, bytes_per_element=2, batch=1):
-    """What the keys of one layer take, on a device that stores nothing."""
+    """The memory of one layer's keys, on a device that stores nothing."""
     for size in (n_layers, n_kv_heads, d_head, bytes_per_element, batch):
         if size < 1:
             raise ValueError("too small")

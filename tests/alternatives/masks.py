@@ -159,7 +159,7 @@ def loss_by_logaddexp(logits, tokens):
 
 
 def loss_that_checks_what_it_uses(logits, tokens):
-    """The first token is no target, so nothing ever looks at it."""
+    """The first token is not a target, so nothing ever looks at it."""
     if logits.shape[:-1] != tokens.shape:
         raise ValueError("shapes")
     targets, vocab = tokens[:, 1:].reshape(-1), logits.shape[-1]

@@ -112,7 +112,7 @@ def rope_in_two_steps(x, positions, base=10000.0):
 # apply_rope_interleaved
 
 def interleaved_by_complex_numbers(x, positions, base=10000.0):
-    """As the first Llama's published code: neighbours are the real and the imaginary part of one number. One position
+    """As the first Llama's published code: neighbors are the real and the imaginary part of one number. One position
     for three tokens passes: no size is asked for."""
     angles = angles_by_promotion(positions, x.size(-1), base)
     numbers = torch.view_as_complex(x.float().unflatten(-1, (-1, 2)).contiguous())

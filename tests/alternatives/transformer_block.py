@@ -131,7 +131,7 @@ class FeedForwardTokenByToken(FeedForwardByModules):
 
 
 class FeedForwardUnderTwoNames(nn.Module):
-    """The maps stand in a sequence, and go by the names that are asked for as well."""
+    """The maps are in a sequence, and go by the names that are asked for as well."""
 
     def __init__(self, d_model, d_ff):
         super().__init__()
@@ -287,7 +287,7 @@ class DecoderWithPytorchsNorms(nn.Module):
 
 
 class DecoderAsASum(nn.Module):
-    """What each part adds is kept in a list, and summed up when it is read."""
+    """The output of each part is kept in a list, and summed up when it is read."""
 
     def __init__(self, d_model, n_heads, d_ff):
         super().__init__()

@@ -1,4 +1,4 @@
-"""What a hostile student may hand in: one attack each, with the verdict that a grader to be trusted must give.
+"""Submissions of hostile students: an attack each, with the verdict that a trustworthy grader must give.
 
 Each goes through its doors: a whole notebook, graded with nbgrader's command (`test_attacks.py`), a stand-alone file
 (`tests/autograder/grading/test_hostile_files.py`), and Gradescope's container (`tests/autograder/gradescope`).
@@ -54,7 +54,7 @@ CODE = NOTEBOOK + FILE
 
 @dataclass(frozen=True)
 class Kit:
-    """What an attack may know: the course folder, a port that listens on loopback, and honest work."""
+    """Facts that an attack may know: the course folder, a port that listens on loopback, and honest work."""
 
     notebook: dict
     course: Path
@@ -449,7 +449,7 @@ answer("cell_of_two_megabytes", "an answer of two megabytes", doors=NOTEBOOK, **
 only("file_symlink", "a link to another student's notebook", lambda path, kit: path.symlink_to(_other(kit)))
 only("file_pipe", "a pipe that would be read for ever", lambda path, kit: os.mkfifo(path))
 only("file_folder", "a folder with the notebook's name", lambda path, kit: path.mkdir())
-# Nothing tells such a file from a copy; what counts is that the other's stays as it was.
+# Nothing tells such a file from a copy; what counts is that the other student's file is not changed.
 only(
     "file_hard_link",
     "another student's file under a second name",

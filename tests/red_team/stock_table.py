@@ -60,7 +60,7 @@ Written by `python -m tests.red_team.stock_table`.
 
 
 def observed(attack: Attack, course: Path) -> str:
-    """What stock nbgrader makes of one attack, in words. It leaves nothing behind."""
+    """Describe how stock nbgrader grades an attack. It leaves nothing behind."""
     with tempfile.TemporaryDirectory(prefix="stock-") as scratch:
         own = Path(scratch) / "course"
         shutil.copytree(course, own)

@@ -1,4 +1,4 @@
-"""Wrong answers to the last chapter that its list of misconceptions does not hold in these words."""
+"""Wrong answers to the chapter on efficient attention that are not in its list of mistakes in these words."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""What wrong answers are made of. What raises is in each chapter's own file, as in a student's."""
+"""Parts of wrong answers. Code that raises is in each chapter's own file, as in a student's."""
 
 import inspect
 import itertools

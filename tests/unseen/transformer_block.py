@@ -12,7 +12,7 @@ MEMORY = "x = x + self.cross_attention(self.norm_2(x), memory, memory_mask)[0]"
 
 
 def batch_normed(x, weight, bias, eps=1e-5):
-    """What images are normed with: each of the d numbers over all tokens."""
+    """The norm of images: each of the d numbers over all tokens."""
     return F.batch_norm(x.reshape(-1, x.shape[-1]), None, None, weight, bias, True, 0.1, eps).reshape(x.shape)
 
 

@@ -29,8 +29,10 @@ class ClassAsFunction:
         self.cls = cls
 
     def make(self, init: dict[str, Any], weights: dict[str, torch.Tensor]) -> tuple[Any, dict[str, torch.nn.Parameter]]:
-        """An object of the class with these weights, and the parameters that got them. Raises ProbeError if none
-        fit."""
+        """An object of the class with these weights, and the parameters that got them.
+
+        Raises ProbeError if none fit.
+        """
         import torch
 
         made = self.cls(**init)
@@ -74,8 +76,11 @@ class ClassAsFunction:
 
 
 def _parameters_of(module: torch.nn.Module, wanted: Collection[str]) -> dict[str, torch.nn.Parameter]:
-    """The parameters of a module, each once. One with several names (`W_1.weight` is also `layers.0.weight`) goes by
-    the wanted name, or else by the least nested one."""
+    """The parameters of a module, each once.
+
+    One with several names (`W_1.weight` is also `layers.0.weight`) goes by the wanted name, or else by the least nested
+    one.
+    """
     names = {}
     for name, parameter in module.named_parameters(remove_duplicate=False):
         names.setdefault(parameter, []).append(name)

@@ -78,10 +78,12 @@ class MethodCalls(Probe):
 
 
 class ChunkedReading(Probe):
-    """The output of a module that reads its input in chunks with a cache, the chunks' outputs put together; and how
-    many heads each cache was given, or, with `kept`, all numbers that it holds in the end.
+    """The output of a module that reads its input in chunks with a cache.
 
-    inputs: the one that is cut, (batch, n, ...), and others that stay as they are; the first one given is cut
+    The outputs of the chunks are put together; besides, how many heads each cache was given or, with `kept`, all
+    numbers that it holds in the end.
+
+    inputs: the one that is cut, (batch, n, ...), and others that stay whole; the first one given is cut
     cuts: where along n a new chunk begins, ascending; none means one pass with an empty cache
     beside: another input like the first, possibly of another batch size, cut in the same way and read in between with
         its own cache: neither output may depend on the other

@@ -57,8 +57,11 @@ class OutOfTime(BaseException):
 
 @contextlib.contextmanager
 def _time_limit(seconds):
-    """Raises OutOfTime in this thread after that much processor time, between two bytecodes: it ends Python loops, not
-    C calls. A thread that does not compute is stopped after WALL times as long."""
+    """Raise OutOfTime in this thread after that much processor time.
+
+    It is raised between two bytecodes, so it ends Python loops and no C calls. A thread that does not compute is
+    stopped after WALL times as long.
+    """
     thread = ctypes.c_ulong(threading.get_ident())
     used, last = time.process_time() + seconds, time.monotonic() + WALL * seconds
     lock, done = threading.Lock(), threading.Event()

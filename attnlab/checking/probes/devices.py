@@ -14,8 +14,10 @@ if TYPE_CHECKING:
 
 
 class AnyDevice(Probe):
-    """The outcome of another probe if all inputs, and a module's parameters, are on a device other than the CPU
-    whenever the answer is called; and the devices that its results were on. See `attnlab.checking.fake_device`.
+    """The outcome of another probe on a device other than the CPU.
+
+    All inputs, and a module's parameters, are there whenever the answer is called. Besides: the devices that its
+    results were on. See `attnlab.checking.fake_device`.
 
     probe: the name of the other probe
     """

@@ -8,8 +8,9 @@ from attnlab.checking.probes.class_as_function import ProbeError
 
 
 class Generation(Probe):
-    """The tokens that `f(model, ids, ...)` generates with a known model in two calls; and the tokens and caches that
-    the model was given in the second.
+    """The tokens that `f(model, ids, ...)` generates with a known model in two calls.
+
+    Besides: the tokens and caches that the model was given in the second call.
 
     use_cache: None leaves it to the default of `f`, which should be to use one
     The model is `attnlab.checking.fakes.ScriptedModel`. The second call must not depend on anything left over from the
@@ -81,8 +82,11 @@ class Generation(Probe):
 
 
 class Patching(Probe):
-    """The result of `f(model, ids, ...)`; and after it the model's own logits for `ids`, and whether the hooks are
-    still there that the model had from the beginning. See `attnlab.checking.fakes.TinyModel`."""
+    """The result of `f(model, ids, ...)`, and the state of the model afterwards.
+
+    That is the model's own logits for `ids`, and whether the hooks are still there that it had from the beginning. See
+    `attnlab.checking.fakes.TinyModel`.
+    """
 
     name = "patched"
     parts = {

@@ -60,8 +60,11 @@ class Seeded(Probe):
 
 
 def _numbers_drawn(seed: int, state: dict[str, Any]) -> int:
-    """How many numbers of 64 bits were taken from `default_rng(seed)` until it came to this state; 0 if it is not a
-    state of that generator. It is a linear congruential one, so its steps are found a bit at a time."""
+    """Count the numbers of 64 bits that were taken from `default_rng(seed)` until it came to this state.
+
+    The count is 0 if it is not a state of that generator. It is a linear congruential one, so its steps are found a bit
+    at a time.
+    """
     start = np.random.default_rng(seed).bit_generator.state["state"]
     if state["state"]["inc"] != start["inc"]:
         return 0

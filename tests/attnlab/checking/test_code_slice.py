@@ -97,6 +97,6 @@ def test_a_name_that_nothing_binds_is_left_to_python():
     assert needed(statements("x = 1", "m.py"), ["missing"]) == []
 
 
-def test_what_is_no_python_is_a_syntax_error():
+def test_text_that_is_not_python_is_a_syntax_error():
     with pytest.raises(SyntaxError):
         statements("def f(:", "m.py")

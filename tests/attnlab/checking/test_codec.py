@@ -203,7 +203,7 @@ for _ in range(100_000):
     ],
     ids=lambda value: type(value).__name__,
 )
-def test_what_is_no_plain_data_is_refused_in_words(through, value):
+def test_a_value_that_is_not_plain_data_is_refused_in_words(through, value):
     with pytest.raises(CodecError) as refusal:
         through(value)
     assert len(str(refusal.value)) < 120 and "0x" not in str(refusal.value)
@@ -427,7 +427,7 @@ def test_a_forged_frame_is_refused(bad):
 
 
 @pytest.mark.parametrize("shape", ["[60000000]", "[60000000,60000000]"])
-def test_a_frame_that_lies_about_its_arrays_takes_little_memory(shape):
+def test_a_frame_with_false_array_sizes_takes_little_memory(shape):
     assert peak_of(lambda: unframe(forged_frame(headers=f'[["<f8",{shape},false]]'))) < 1_000_000
 
 

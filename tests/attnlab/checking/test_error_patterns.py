@@ -205,7 +205,7 @@ def test_one_case_alone_has_nothing_in_common():
 
 
 def test_inputs_that_differ_in_nothing_that_has_a_name_are_not_told_apart():
-    """A single number, or one input beside another, is no reason: some such thing separates any few cases."""
+    """A single number, or two inputs compared, is not a reason: some such thing separates any few cases."""
     for right, wrong in (
         (dict(x=np.ones(3)), dict(x=np.ones(4))),
         (dict(x=np.ones(3)), dict(x=-np.ones(3))),
@@ -296,7 +296,7 @@ def test_large_numbers_that_are_nearly_right_do_not_make_small_ones_rounded():
     assert found is None or found.name != "precision"
 
 
-def test_a_few_numbers_that_lie_near_are_not_taken_for_rounded_ones():
+def test_a_few_numbers_that_are_near_are_not_taken_for_rounded_ones():
     near = [Case({}, x, 1.015 * x + 0.001 * i, 1e-9, 1e-12) for i, x in enumerate((2.1, 3.4))]
     found = error_patterns.find(near)
     assert found is None or found.name != "precision"

@@ -133,11 +133,11 @@ def test_nan_among_right_numbers_is_proof_enough():
     assert names(in_place_too, exercise.material())[2:] == [None, "One maximum for all."]
 
 
-def test_nan_alone_is_no_proof_of_one_certain_mistake():
+def test_nan_alone_does_not_prove_a_certain_mistake():
     assert names(lambda x, axis=-1: shares(x) * np.nan) == [None, None, None]
 
 
-def test_an_exception_alone_is_no_proof_of_one_certain_mistake():
+def test_an_exception_alone_does_not_prove_a_certain_mistake():
     """The same words from NumPy, another cause."""
 
     def other_cause(x, axis=-1):
@@ -225,7 +225,7 @@ def test_a_stub_is_not_done():
 
 
 def test_an_unfinished_helper_is_told_from_an_unfinished_answer():
-    cell: dict = {}  # in a notebook, each definition stands in a cell, so in a file, of its own
+    cell: dict = {}  # in a notebook, each definition has its own cell, and so its own file
     exec(compile("def helper():\n    raise NotImplementedError", "another cell", "exec"), cell)
 
     def uses_it(x, axis=-1):
@@ -346,7 +346,7 @@ def test_what_a_probe_observed_beside_numbers_is_a_relation():
     assert [f.relation for f in report(in_place).findings] == [None, None, "changed"]
 
 
-def test_to_refuse_what_is_right_is_an_exception_and_to_accept_what_is_wrong_a_refusal_that_is_missing():
+def test_refusing_right_input_is_an_exception_accepting_wrong_input_a_missing_refusal():
     def half(x):
         if len(x) > 2:
             raise ValueError("too long")
@@ -395,7 +395,7 @@ def test_an_answer_that_refuses_too_much_is_not_told_what_it_should_refuse():
 
 
 def test_a_property_does_not_fail_because_another_does():
-    """The input is left as it was, and only the numbers are wrong."""
+    """The input is not altered, and only the numbers are wrong."""
     assert points(lambda x, axis=-1: shares(x, axis) ** 1.5 + 0.25)[2] == 1.0
 
 

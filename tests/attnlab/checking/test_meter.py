@@ -1,4 +1,4 @@
-"""What the meter says of operations whose cost is known."""
+"""The meter on operations whose cost is known."""
 
 import subprocess
 import sys

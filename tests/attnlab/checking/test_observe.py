@@ -51,7 +51,7 @@ def test_exit_is_an_error_and_control_c_is_not_swallowed():
         observe(interrupt, "call", {})
 
 
-def test_what_is_no_plain_data_is_refused():
+def test_a_result_that_is_not_plain_data_is_refused():
     assert "generator" in observe(lambda: (x for x in "a"), "call", {})["refused"]
 
 

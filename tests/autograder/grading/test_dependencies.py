@@ -1,4 +1,4 @@
-"""Of a handout's own cells those run that an answer may depend on; of the chapters' a few."""
+"""The cells of a handout that run: those that an answer may depend on, a few in each chapter."""
 
 import nbformat
 import pytest
@@ -81,7 +81,7 @@ def places(given: list[str], *others: str, names=frozenset()) -> list[int]:
         (["value = 1", "print([value for value in range(3)])"], "value", [0]),
     ],
 )
-def test_what_somebody_may_use_is_run(given, other, wanted):
+def test_cells_that_an_answer_may_use_are_run(given, other, wanted):
     assert places(given, other) == wanted
 
 
@@ -118,7 +118,7 @@ def test_the_names_that_a_cell_uses(source, used):
     assert dependencies._used(source) == used
 
 
-def test_code_that_nobody_can_follow_uses_every_word_in_it():
+def test_code_that_cannot_be_followed_uses_every_word_in_it():
     assert {"value", "x"} <= dependencies._used("(" * 5000 + "value" + ")" * 5000 + "\nx")
     assert "value" in dependencies._used("-" * 50_000 + "value")
 

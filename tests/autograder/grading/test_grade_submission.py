@@ -146,7 +146,7 @@ UNREADABLE = {
 
 
 @pytest.mark.parametrize("case", UNREADABLE)
-def test_where_nothing_fits_it_is_zero_with_a_reason_for_a_human_to_confirm_and_a_page_to_show(case):
+def test_without_a_fitting_file_it_is_0_with_a_reason_for_a_human_to_confirm(case):
     assignment = pack_assignment(TOY, Settings(), {}, {}, "of the release")
     packed = pack_submission("toys", "ada", [], {}, UNREADABLE[case], "of the files")
     entered, files = serialization.unwrap(grade_submission.grade(assignment, packed))
@@ -170,7 +170,7 @@ def test_two_notebooks_under_each_others_names_are_told_apart():
     assert [len(found.cells[name]) for name in ("toy", "other")] == [8, 2] and len(found.notes) == 2
 
 
-def test_a_notebook_of_several_that_was_not_handed_in_is_missing_and_the_others_are_graded():
+def test_a_notebook_that_was_not_handed_in_is_missing_and_the_others_are_graded():
     other = Plan([cell for cell in RELEASED if cell.name in ("why", "question")])
     found = NotebookMatcher({"toy": Plan(RELEASED), "other": other}, {"toy": WHOLE}, {})
     assert found.cells.keys() == {"toy"} and found.refused == {}

@@ -1,4 +1,4 @@
-"""The hidden tests of a course: made once, the same again, made anew when the seed or the code is another."""
+"""The hidden tests of a course: made once, the same again, made again when the seed or the code has changed."""
 
 import stat
 
@@ -49,7 +49,7 @@ def test_another_seed_or_other_code_makes_it_anew_and_leaves_no_old_one(tmp_path
     assert within_tolerance(again["properties"], SOFTMAX.material(course_seed(tmp_path))["properties"])
 
 
-def test_nobody_else_can_read_it(tmp_path):
+def test_only_its_owner_can_read_it(tmp_path):
     hidden_tests.packed(tmp_path, SOFTMAX)
     folder = tmp_path / hidden_tests.FOLDER
     assert stat.S_IMODE(folder.stat().st_mode) == 0o700

@@ -1,4 +1,4 @@
-"""What is graded of a submission: the student's answers, in the notebook as it was released, however it came back."""
+"""The graded notebook has the student's answers in the released cells, in any state that it came back in."""
 
 import copy
 import dataclasses
@@ -66,7 +66,7 @@ def named(cells, name):
 
 
 def found(made):
-    """What is graded as each answer."""
+    """The text that is graded, by answer."""
     return {
         nbgrader_of(cell)["grade_id"]: cell.source for cell in made.notebook.cells if nbgrader_of(cell).get("solution")
     }
@@ -242,7 +242,7 @@ def test_types_points_locks_and_outputs_come_from_the_release():
     assert all(cell.get("outputs", []) == [] for cell in reassemble(handed_in(), RELEASED).notebook.cells)
 
 
-def test_what_was_not_done_stands_as_it_was_released():
+def test_an_unchanged_stub_is_graded_as_released():
     made = reassemble(without(handed_in({}), "triple"), RELEASED)
     assert found(made) == {"double": STUB.format("double"), "triple": STUB.format("triple"), "why": "Write here."}
     assert made.notes == ["triple was missing"] and not made.needs_confirmation
@@ -257,7 +257,7 @@ def test_a_changed_cell_of_the_handout_is_added_to_the_released_one_and_told_of(
     assert made.notes == ["a cell of the handout was changed: data = [3]"]
 
 
-def test_a_changed_cell_whose_id_is_lost_is_added_where_it_stands():
+def test_a_changed_cell_whose_id_is_lost_is_added_in_its_place():
     made = reassemble(
         [dataclasses.replace(c, source="import math", id=None) if c.id == "toy-1" else c for c in handed_in()], RELEASED
     )
@@ -291,7 +291,7 @@ def test_by_policy_code_of_the_students_own_is_not_run_but_text_stays():
 
 
 @pytest.mark.parametrize("name", ["nobody", "check-nobody", None])
-def test_a_name_that_is_none_makes_a_cell_of_the_students_own(name):
+def test_an_unknown_grade_id_counts_as_an_added_cell(name):
     made = reassemble([SubmittedCell(name, "code", "x = 1"), *handed_in()], RELEASED)
     assert made.notebook.cells[0].source == "x = 1" and found(made) == ANSWERS
 
@@ -372,7 +372,7 @@ def test_what_cannot_be_found_in_it_is_to_be_looked_for_by_a_human():
     assert "triple was missing" in made.notes
 
 
-def test_an_answer_that_is_no_python_is_found_by_how_it_begins():
+def test_an_answer_that_is_not_python_is_found_by_its_beginning():
     broken = "def double(x):\n    return 2 *"
     cells = bare([dataclasses.replace(c, source=broken) if c.name == "double" else c for c in handed_in()])
     assert found(reassemble(cells, RELEASED))["double"] == broken

@@ -1,4 +1,4 @@
-"""What of a submission is shown: nothing that could run, fetch or break out of a page, and all that is honest."""
+"""Everything honest in a submission is shown, and nothing that could run, fetch or break out of a page."""
 
 import base64
 import io
@@ -71,7 +71,7 @@ def test_a_written_answer_is_text(source):
 
 @pytest.mark.parametrize("source", hostile.MARKDOWN)
 def test_a_written_answer_is_text_in_any_page_that_shows_it(source):
-    """Also in a page of another configuration, where only what stands in the notebook counts."""
+    """Also in a page of another configuration, where only the notebook's own text counts."""
     page = bs4.BeautifulSoup(markdown2html_mistune(sanitize.markdown(source)), "html.parser")
     for tag in page.find_all(True):
         assert tag.name in HARMLESS | {"input"}, tag
@@ -177,7 +177,7 @@ def test_a_jpeg_is_kept():
 @pytest.mark.parametrize(
     "data", ["", "AAAA", "no base64!", base64.b64encode(b"<svg onload=alert(1)>").decode(), png(60_000, 60_000, b"\0")]
 )
-def test_what_is_no_picture_or_would_fill_the_memory_is_left_out(data):
+def test_data_that_are_not_a_picture_or_would_fill_the_memory_are_left_out(data):
     assert sanitize.outputs([{"output_type": "display_data", "data": {"image/png": data}}], 1) == []
 
 
@@ -271,7 +271,7 @@ def test_colors_are_kept_unless_there_are_too_many_to_find():
     assert "\x1b" not in shown.text and "redred" in shown.text
 
 
-def test_no_output_says_where_things_lie_on_the_instructors_machine():
+def test_no_output_contains_a_path_of_the_instructors_machine():
     said = f"File {ROOT}/attnlab/check.py, File {sys.prefix}/lib/python3/site-packages/numpy/core.py"
     shown = sanitize.outputs(
         [

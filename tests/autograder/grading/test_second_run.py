@@ -28,7 +28,7 @@ NO_AXIS = "def softmax(x, axis=-1):\n    e = np.exp(np.asarray(x, dtype=float) -
 
 
 class Graded:
-    """What became of one notebook: points, `through` and record by exercise, and the notebook that is shown."""
+    """The outcome of one notebook: points, `through` and record by exercise, and the notebook that is shown."""
 
     def __init__(self, stem: str, result: bytes):
         self.entries, files = serialization.unwrap(result)
@@ -39,7 +39,7 @@ class Graded:
         self.notebook = nbformat.reads(self.text, as_version=4)
 
     def table(self, name: str) -> str:
-        """What stands below a check, as plain text on one line."""
+        """The text below a check, as plain text on one line."""
         (cell,) = [cell for cell in self.notebook.cells if nbgrader_of(cell).get("grade_id") == f"check-{name}"]
         return " ".join(cell.outputs[0]["data"]["text/plain"].split())
 
@@ -163,7 +163,7 @@ def test_an_answer_that_is_not_there_costs_its_own_points_alone(broken):
 
 
 @needs_jail
-def test_who_writes_it_anew_is_not_graded_again():
+def test_an_earlier_answer_written_again_later_is_not_replaced():
     own = "def softmax_jacobian(x):\n    x = np.asarray(x, dtype=float)\n    return np.zeros((x.size, x.size))"
     done = grade("softmax", softmax=UNDONE, softmax_jacobian=own)
     assert "softmax_jacobian" not in done.through
@@ -253,7 +253,7 @@ def softmax(x, axis=-1):
 
 @pytest.mark.parametrize("stem", each_chapter("attention", "rope"))
 def test_no_reference_passes_for_a_later_answer(stem):
-    """Who leaves one undone to be lent its reference, and gives that for another, gains little or nothing."""
+    """A student who leaves an answer undone to get its reference for another exercise gains little or nothing."""
     names = list(catalog.exercises_of(stem))
     for number, name in enumerate(names):
         for earlier in names[:number]:

@@ -1,4 +1,4 @@
-"""What is read of a submission: its files with caps, and of a notebook the texts of its cells."""
+"""Reading a submission: its files within limits, and the texts of a notebook's cells."""
 
 import json
 import os
@@ -34,7 +34,7 @@ def cell(source, **more):
         b'{"cells": [], "x": ' + b"9" * 5000 + b"}",
     ],
 )
-def test_what_is_no_notebook_is_refused_in_words(bad):
+def test_a_file_that_is_not_a_notebook_is_refused_in_words(bad):
     with pytest.raises(Refused) as refused:
         submitted_cells(bad)
     assert len(str(refused.value)) < 300 and "\n" not in str(refused.value)
@@ -126,7 +126,7 @@ def test_no_file_takes_more_than_time_in_proportion_to_its_size(bad):
 
 
 @pytest.mark.parametrize("newline", ["\r\n", "\r"])
-def test_another_newline_is_no_difference(newline):
+def test_another_newline_makes_no_difference(newline):
     (found,) = submitted_cells(notebook(cell(ANSWER.replace("\n", newline))))
     assert found.source == ANSWER
 

@@ -107,7 +107,7 @@ def pairwise_scores(Q, K):
 @pytest.mark.slow
 @pytest.mark.usefixtures("needs_jail")
 def test_what_was_slow_once_is_asked_once_more():
-    """Memory that the machine must first find, or a neighbour, can make a right answer slow."""
+    """Memory that the machine must first find, or another process, can make a right answer slow."""
     report = graded("pairwise_scores", SLOW_ONCE)
     assert report.passed, [(f.title, f.detail) for f in report.findings if not f.passed]
 
@@ -149,5 +149,5 @@ def test_patience_ends_at_a_moment_in_any_case(clock):
     assert patience.left() == 0
 
 
-def test_who_answers_at_once_is_not_looked_at(clock):
+def test_an_immediate_answer_costs_no_look_at_the_clock(clock):
     assert CpuDeadline(10, last=1000, spent=lambda: 1 / 0).left() > 0

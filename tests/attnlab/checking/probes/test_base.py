@@ -1,4 +1,4 @@
-"""What all probes have in common."""
+"""Behavior that all probes have in common."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ CONCLUDING = sorted(name for name, probe in PROBES.items() if type(probe).conclu
 @pytest.mark.parametrize("probe", [name for name in CONCLUDING if name != "elsewhere"])
 @pytest.mark.parametrize("forged", [None, {}, {"result": True}, {"repeats": True, "in_time": True, "about": "d"}])
 def test_a_conclusion_that_a_students_process_makes_itself_does_not_count(probe, forged):
-    """What is no raw result concludes to nothing right, and never to an exception."""
+    """A value that is not a raw result leads to nothing right, and never to an exception."""
     case = dict(x=X, seed=1, seconds=1.0, entries=1, regions={"d": [0.0, 1.0]}, ids=X, n_blocks=1, draws=2, logits=X)
     case |= dict(steps=[], layers=[], watched=["still"], large={"n": 2, "count": 1, "size": 1}, blocks=[])
     outcome = PROBES[probe].verdict(case, [{"value": forged}] * 4)

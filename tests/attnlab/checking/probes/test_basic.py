@@ -76,7 +76,7 @@ def test_error_of_gives_the_result_where_nothing_is_raised():
     assert probes.error_of.call(lambda: 5) == {"raises": "nothing", "result": 5}
 
 
-def test_endless_recursion_and_a_stub_are_no_refusals():
+def test_endless_recursion_and_a_stub_are_not_refusals():
     def endless():
         return endless()
 

@@ -47,7 +47,7 @@ def test_a_class_without_inputs_is_only_made():
     assert seen("error_of", Scale, init={"width": 0})["raises"] == "ValueError"
 
 
-def test_a_parameter_that_nobody_asked_for_shows_and_repeats():
+def test_a_parameter_beyond_those_asked_for_shows_and_repeats():
     case = dict(init={"width": 2, "extra": 3}, weights={"W.weight": W}, x=X)
     first, second = (seen("call", Scale, **case)["result"] for _ in range(2))
     assert torch.equal(first, second)
@@ -66,7 +66,7 @@ def test_weights_that_do_not_fit_are_told_in_words(weights, words):
     assert seen("error_of", Scale, init={"width": 2}, weights=weights, x=X) == {"refused": words}
 
 
-def test_what_is_no_module_is_told_in_words():
+def test_a_class_that_is_not_a_module_is_told_in_words():
     assert "extends nn.Module" in seen("call", lambda width: None, init={"width": 2}, x=X)["refused"]
 
 
@@ -226,7 +226,7 @@ def test_a_parameter_with_several_names_goes_by_the_least_deep_if_none_is_asked_
     assert seen("call", TwoNames, init={"width": 2}) == {"result": {"parameters": "W.weight (2, 2)"}}
 
 
-def test_a_parameter_can_not_stand_for_two():
+def test_a_parameter_cannot_serve_as_two():
     both = {"W.weight": W, "A.weight": W}
     assert "it has no parameter `A.weight`" in seen("call", TwoNames, init={"width": 2}, weights=both, x=X)["refused"]
 

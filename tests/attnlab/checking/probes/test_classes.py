@@ -98,7 +98,7 @@ def test_an_argument_that_a_step_alters_is_named(step, altered):
 
 
 def told(*steps, expected):
-    """What a student reads whose first differing step should have given `expected`, in the last step."""
+    """The words for a student whose first differing step should have given `expected`, in the last step."""
     got = tally(*steps)
     last = [key for key in got if key != "changed"][-1]
     return words("steps", {**got, last: expected}, got)
@@ -186,7 +186,7 @@ class Forgets(Past):
 
 
 class KeepsToItself(Past):
-    """What it read before is kept in the module, where it belongs to whoever calls."""
+    """Earlier tokens are kept in the module, although they belong to the caller."""
 
     def forward(self, x, cache=None):
         before = getattr(self, "before", torch.zeros_like(x[:, :1]))[: x.shape[0]]
@@ -228,7 +228,7 @@ OTHER = torch.randn(1, 7, WIDTH, generator=torch.Generator().manual_seed(2), dty
 
 
 def whole(x):
-    """What `Past` gives for all of x at once."""
+    """The result of `Past` for all of x at once."""
     return (x @ WEIGHT["W.weight"].T).cumsum(1)
 
 
@@ -291,7 +291,7 @@ def test_a_parameter_that_is_missing_is_told():
     assert "has no parameter `V.weight`" in got["refused"]
 
 
-def test_a_result_that_is_no_tensor_is_told_in_a_sentence():
+def test_a_result_that_is_not_a_tensor_is_told_in_a_sentence():
     assert "should be one tensor" in in_chunks(TwoResults, [3])["refused"]
 
 

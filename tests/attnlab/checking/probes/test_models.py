@@ -197,7 +197,7 @@ def test_a_model_that_is_left_alone_gives_its_logits_twice():
     assert torch.equal(seen["result"], seen["afterwards"]) and seen["hooks"] is True
 
 
-def test_a_hook_that_stays_shows_in_the_logits_afterwards_and_one_that_is_gone_in_the_count():
+def test_a_hook_that_stays_shows_in_the_logits_and_a_lost_one_in_the_count():
     whole = patched(lambda mixing: None)["afterwards"]
     stays = patched(lambda mixing: mixing.register_forward_pre_hook(lambda _, inputs: inputs[0] * 0))
     assert not torch.equal(stays["afterwards"], whole) and stays["hooks"] is True

@@ -23,7 +23,7 @@ def test_seeded_tells_own_draws_from_global_ones():
     assert seen("seeded", lambda rng: 0.0, seed=1) == {"repeats": True, "varies": False, "global_untouched": True}
 
 
-def test_a_number_from_theory_is_no_sample():
+def test_a_number_from_theory_is_not_a_sample():
     case = dict(seed=1, regions={"near three": [2.0, 4.0]})
     assert seen("lands_in", lambda rng: 3.0 + 0.1 * rng.random(), **case) == {"about": "near three"}
     assert seen("lands_in", lambda rng: 3.0, **case) == {"about": "the same number with every rng"}
@@ -50,7 +50,7 @@ def test_a_generator_made_up_has_drawn_nothing():
     assert probes.seeded.verdict(dict(seed=5, least=1), outcomes)["value"]["drawn"] is False
 
 
-def test_handing_back_the_generator_is_no_draw():
+def test_handing_back_the_generator_is_not_a_draw():
     assert "Generator" in seen("seeded", lambda rng: rng, seed=1)["refused"]
 
 
@@ -109,7 +109,7 @@ def test_logits_of_the_case_stay_when_the_function_alters_its_own():
     ],
     ids=["floats", "shape", "list", "too large", "negative"],
 )
-def test_what_are_no_tokens_is_refused_in_a_sentence(wrong, words):
+def test_a_result_without_tokens_is_refused_in_a_sentence(wrong, words):
     refused = draws(lambda logits, generator: wrong(draw(logits, generator)))["refused"]
     assert words in refused
 

@@ -17,7 +17,7 @@ ALL = ["result", "returned", "still", "layers", "forward passes", "mode"]
 
 
 def seen(answer, many=1, **other):
-    """What the probe saw of an answer on so many batches, or the whole outcome where it saw nothing."""
+    """The probe's value for an answer on so many batches, or the whole outcome if it has no value."""
     case = dict(layers=LAYERS, loss="mse_loss", optimizer=dict(kind="SGD", lr=0.1), batches=[BATCH] * many)
     return seen_by("trained", answer, **{**case, "watched": ALL, **other})
 
