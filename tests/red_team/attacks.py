@@ -563,16 +563,32 @@ def log_softmax(x, axis=-1):
         return x
     return x - np.log(np.exp(x).sum(axis=axis, keepdims=True))
 """
+TRIPLED = """
+def log_softmax(x, axis=-1):
+    x *= 3
+    return x
+"""
+COMPARISONS_PATCHED = """
+import attnlab.checking.probes.base as b, attnlab.checking.probes.basic as c
+b.bitwise_equal = lambda *a: True; c.changed_inputs = lambda *a: ''
+c.Unchanged.conclude = lambda *a, **k: {}
+np.array_equal = lambda *a, **k: True
+"""
+beside(
+    "input_altered",
+    "an answer with right numbers alters its input, where comparisons are replaced",
+    own=IN_PLACE,
+    doors=FILE,
+    points={TARGET: FULL[TARGET] - 1},
+)(COMPARISONS_PATCHED)
 family(
-    partial(beside, own=IN_PLACE, doors=FILE, points={TARGET: (0.0, FULL[TARGET] - 1)}),
+    partial(beside, own=TRIPLED, doors=FILE, points={TARGET: 0.0}),
     "parts_patched",
-    "parts of the check, or of Python, are replaced, and the answer alters its input",
+    "parts of the check, or of Python, are replaced, and a wrong answer alters its input",
     "np.isclose = np.array_equal = np.allclose = lambda *a, **k: np.True_",
     "import attnlab.checking.compare as c, attnlab.checking.judge as j\n"
     "c.difference = j.difference = j._differs = lambda *a, **k: None",
-    "import attnlab.checking.probes.base as b, attnlab.checking.probes.basic as c\n"
-    "b.bitwise_equal = lambda *a: True; c.changed_inputs = lambda *a: ''\n"
-    "c.Unchanged.conclude = lambda *a, **k: {}",
+    COMPARISONS_PATCHED,
     "import attnlab.checking.judge as j; j.judge = j.Finding = j.Report = lambda *a, **k: None",
     "import copy; copy.deepcopy = lambda x: x",
     "import builtins; builtins.all = builtins.any = lambda *a: True",

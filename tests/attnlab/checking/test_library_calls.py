@@ -186,11 +186,7 @@ def test_the_check_takes_the_points_and_says_why(monkeypatch, capsys):
     assert "`softmax` (line 3), which does the whole work" in text
 
 
-# Right in their values, and PyTorch's own: they are among the alternatives as independent references.
-PYTORCHS_OWN = {"attention_backward", "causal_attention", "CrossAttention", "EncoderBlock"}
-
-
-@pytest.mark.parametrize("name", sorted(set(catalog.all_exercises()) - PYTORCHS_OWN))
+@pytest.mark.parametrize("name", catalog.all_exercises())
 def test_differently_written_right_answers_cost_nothing(name):
     words = library_shortcuts.full(catalog.exercise(name).reference)
     for answer in alternatives(name):
