@@ -81,7 +81,7 @@ lint: $(READY)
 	$(BIN)/ruff check --quiet .
 	$(BIN)/ruff format --quiet --check .
 	$(BIN)/lint-imports
-	$(BIN)/pyright
+	$(BIN)/pyright --project . --pythonpath $(BIN)/python
 	$(BIN)/zizmor --offline --quiet --min-severity medium .github guides/classroom.yml
 
 bench: $(READY)
