@@ -64,8 +64,11 @@ def answers(root: Path = ROOT) -> dict[str, str]:
         lines, origin = _without_comments(path), path.relative_to(root).as_posix()
         for maker in _case_makers(ast.parse(path.read_text("utf-8")).body):
             if isinstance(maker, ast.Lambda):
-                for number in range(maker.body.lineno, maker.body.end_lineno + 1):
-                    _add(lines[number - 1], f"{origin}:{number}", found)
+                body = maker.body
+                begin = len(lines[body.lineno - 1].encode()[: body.col_offset].decode())  # after `lambda rng:`
+                for number in range(body.lineno, body.end_lineno + 1):
+                    text = lines[number - 1][begin if number == body.lineno else 0 :]
+                    _add(text, f"{origin}:{number}", found)
             else:
                 _collect(maker, lines, origin, found)
     return found
