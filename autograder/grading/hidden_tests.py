@@ -11,6 +11,7 @@ import hashlib
 import os
 from collections.abc import Iterable
 from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from itertools import repeat
 from multiprocessing import get_context
 from pathlib import Path
@@ -51,7 +52,11 @@ def of_exercises(course: Path, names: Iterable[str]) -> dict[str, bytes]:
     missing = [name for name in names if not _file(course, name).is_file()]
     if len(missing) > 1:
         workers = min(len(missing), len(os.sched_getaffinity(0)))
-        with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
+        # Where a process of the pool is ended from outside, this one makes the rest.
+        with (
+            contextlib.suppress(BrokenProcessPool),
+            ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool,
+        ):
             list(pool.map(_make, repeat(course), missing))
     return {name: packed(course, catalog.exercise(name)) for name in names}
 
