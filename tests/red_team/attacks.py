@@ -33,6 +33,7 @@ ANY = {name: (0.0, most) for name, most in FULL.items()}
 ANY_BUT_TARGET = ANY | {TARGET: 0.0}
 HONEST = {TARGET: FULL[TARGET]}
 ONE_LOST = {TARGET: FULL[TARGET] - 1.0}  # the one property of log_softmax that is asked with whole numbers
+ENDED = "the process ended before it answered"
 MARK = "RED_TEAM_MARK"  # a variable in the grader's environment that no student may see
 
 WRONG = """
@@ -74,7 +75,7 @@ class Attack:
     alter: hands it in as a notebook; code: the same as a file
     points: exercise -> points, or (least, most) where it depends on chance what the attack costs its author; those not
     named have full points. None: nothing is entered at all. file: points of the target in a file, where they differ
-    note, flag, reason: words that must be found
+    note, flag, reason: words that must be found; file_reason: those of a file, where they differ
     absent: words that must be nowhere in outputs, page and record
     not_in_page: what the page must not hold as it stands
     manual: whether a human is asked to look at the target; first: what is handed in and graded before
@@ -90,6 +91,7 @@ class Attack:
     note: str = ""
     flag: str = ""
     reason: str = ""
+    file_reason: str = ""
     absent: tuple[str, ...] = ()
     not_in_page: tuple[str, ...] = ()
     manual: bool = False
@@ -807,8 +809,12 @@ DEAF = """
         except BaseException: pass
 """
 behind("exit_in_cell", "the answer's cell ends the process", **ENDED)("import os; os._exit(3)")
-when_whole("exit_in_function", "the function ends the process", reason="exit code 0")("import os; os._exit(0)")
-in_call("exit_in_each_call", "each call ends the process", reason="exit code 0")("import os; os._exit(0)")
+when_whole("exit_in_function", "the function ends the process", reason=ENDED, file_reason="exit code 0")(
+    "import os; os._exit(0)"
+)
+in_call("exit_in_each_call", "each call ends the process", reason=ENDED, file_reason="exit code 0")(
+    "import os; os._exit(0)"
+)
 behind("exit_later", "a thread ends the process a little later", points=ANY)("""
     import os, threading, time
     threading.Thread(target=lambda: (time.sleep(0.2), os._exit(0)), daemon=True).start()
@@ -856,7 +862,7 @@ when_whole("parent_killed", "the function kills the copy that waits")("""
     os.kill(os.getppid(), signal.SIGKILL)
     os._exit(1)
 """)
-when_whole("killed_by_function", "the function kills its process", reason="signal 9")(KILLS_ITSELF)
+when_whole("killed_by_function", "the function kills its process", reason=ENDED, file_reason="signal 9")(KILLS_ITSELF)
 when_whole("all_killed_by_function", "the function kills every process it may")(KILLS_ALL)
 harmless("killed_by_cell", "a cell kills its process", **LEFT_OUT)(KILLS_ITSELF)
 harmless("all_killed_by_cell", "a cell kills every process it may", **LEFT_OUT)(KILLS_ALL)
@@ -878,7 +884,7 @@ harmless("descriptors_closed", "a cell closes every descriptor", **LEFT_OUT)("im
 in_call("descriptors_closed_by_call", "each call closes every descriptor", doors=FILE, **ENDED)(
     "import os; os.closerange(0, 256)"
 )
-when_whole("segmentation_fault", "the function reads address 0", reason="signal 11")(
+when_whole("segmentation_fault", "the function reads address 0", reason=ENDED, file_reason="signal 11")(
     "import ctypes; ctypes.string_at(0)"
 )
 harmless("segmentation_fault_in_cell", "a cell reads address 0", **LEFT_OUT)("import ctypes; ctypes.string_at(0)")
