@@ -20,7 +20,13 @@ def test_the_guide_works_to_the_letter(fresh_clone, tmp_path):
     assert "np.asarray(x)" not in re.sub("<[^>]*>", "", page)
     # What the guide has made is the only thing that differs from the course as it was.
     assert (fresh_clone / "chapters/softmax.md").read_bytes() == (ROOT / "chapters/softmax.md").read_bytes()
-    assert runner.altered_checks(fresh_clone) == {"halved.gz"}
+    assert runner.altered_checks(fresh_clone) == {"halved.gz", "manifest.json"}
+    before, after = (_manifest_lines(root) for root in (ROOT, fresh_clone))
+    assert before < after and all('"halved"' in line for line in after - before)
+
+
+def _manifest_lines(root):
+    return {line.rstrip(",") for line in (root / "attnlab/checks/manifest.json").read_text("utf-8").splitlines()}
 
 
 def test_the_files_it_shows_in_full_do_not_exist_in_the_course():

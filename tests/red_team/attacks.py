@@ -33,7 +33,7 @@ ANY = {name: (0.0, most) for name, most in FULL.items()}
 ANY_BUT_TARGET = ANY | {TARGET: 0.0}
 HONEST = {TARGET: FULL[TARGET]}
 ONE_LOST = {TARGET: FULL[TARGET] - 1.0}  # the one property of log_softmax that is asked with whole numbers
-ENDED = "the process ended before it answered"
+PROCESS_ENDED = "the process ended before it answered"
 MARK = "RED_TEAM_MARK"  # a variable in the grader's environment that no student may see
 
 WRONG = """
@@ -809,10 +809,10 @@ DEAF = """
         except BaseException: pass
 """
 behind("exit_in_cell", "the answer's cell ends the process", **ENDED)("import os; os._exit(3)")
-when_whole("exit_in_function", "the function ends the process", reason=ENDED, file_reason="exit code 0")(
+when_whole("exit_in_function", "the function ends the process", reason=PROCESS_ENDED, file_reason="exit code 0")(
     "import os; os._exit(0)"
 )
-in_call("exit_in_each_call", "each call ends the process", reason=ENDED, file_reason="exit code 0")(
+in_call("exit_in_each_call", "each call ends the process", reason=PROCESS_ENDED, file_reason="exit code 0")(
     "import os; os._exit(0)"
 )
 behind("exit_later", "a thread ends the process a little later", points=ANY)("""
@@ -862,7 +862,9 @@ when_whole("parent_killed", "the function kills the copy that waits")("""
     os.kill(os.getppid(), signal.SIGKILL)
     os._exit(1)
 """)
-when_whole("killed_by_function", "the function kills its process", reason=ENDED, file_reason="signal 9")(KILLS_ITSELF)
+when_whole("killed_by_function", "the function kills its process", reason=PROCESS_ENDED, file_reason="signal 9")(
+    KILLS_ITSELF
+)
 when_whole("all_killed_by_function", "the function kills every process it may")(KILLS_ALL)
 harmless("killed_by_cell", "a cell kills its process", **LEFT_OUT)(KILLS_ITSELF)
 harmless("all_killed_by_cell", "a cell kills every process it may", **LEFT_OUT)(KILLS_ALL)
@@ -884,7 +886,7 @@ harmless("descriptors_closed", "a cell closes every descriptor", **LEFT_OUT)("im
 in_call("descriptors_closed_by_call", "each call closes every descriptor", doors=FILE, **ENDED)(
     "import os; os.closerange(0, 256)"
 )
-when_whole("segmentation_fault", "the function reads address 0", reason=ENDED, file_reason="signal 11")(
+when_whole("segmentation_fault", "the function reads address 0", reason=PROCESS_ENDED, file_reason="signal 11")(
     "import ctypes; ctypes.string_at(0)"
 )
 harmless("segmentation_fault_in_cell", "a cell reads address 0", **LEFT_OUT)("import ctypes; ctypes.string_at(0)")
