@@ -23,12 +23,9 @@ from attnlab.checking.judge import Report, error_words, judge, no_answer, smalle
 from attnlab.checking.observe import describe_error, outcome_of, source_file
 from attnlab.checking.report import WIDTH, as_html, as_text
 from attnlab.checking.schema import Material, Outcome
-from attnlab.checking.time_limit import TimeLimit
+from attnlab.checking.time_limit import CASE_SECONDS, CHECK_SECONDS, TimeLimit
 
 CHECKS = Path(__file__).parent / "checks"
-
-
-CASE_SECONDS, CHECK_SECONDS = 10.0, 60.0  # processor time of one case, and of all
 
 
 def check(answer):

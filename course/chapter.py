@@ -10,10 +10,8 @@ import ast
 import copy
 import functools
 import re
-from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import NamedTuple
 
 import nbformat
 
@@ -149,27 +147,3 @@ def definition_in(source: str, where: str) -> ast.FunctionDef | ast.ClassDef:
             f"{where}: an exercise cell must hold one function or class and nothing else; one begins with {begin!r}"
         )
     return body[0]
-
-
-_CHOICE = re.compile(r"^- \[([ xX])\] (.+?) :: (.+)$")
-
-
-class Choice(NamedTuple):
-    """A choice of a quiz, `- [ ] choice :: feedback`; both texts are still markdown."""
-
-    right: bool
-    text: str
-    feedback: str
-
-
-def quiz_choices(question: str, lines: Iterable[str]) -> list[Choice]:
-    """Parse the choices of a question. Raises CourseError for any other line, and unless exactly one is right."""
-    found = []
-    for line in filter(str.strip, lines):
-        match = _CHOICE.match(line.strip())
-        if not match:
-            raise CourseError(f"a line of the quiz {question!r} must read `- [ ] choice :: feedback`, not {line!r}")
-        found.append(Choice(match[1] != " ", match[2], match[3]))
-    if len(found) < 2 or sum(choice.right for choice in found) != 1:
-        raise CourseError(f"the quiz {question!r} needs two choices or more, of which exactly one is marked [x]")
-    return found

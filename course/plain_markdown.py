@@ -15,9 +15,9 @@ from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 from course import catalog
-from course.chapter import quiz_choices
 from course.errors import CourseError
 from course.folder import ROOT
+from course.quiz import quiz_choices
 
 _ADMONITIONS = {name: name.capitalize() for name in ("note", "tip", "warning", "important", "hint")}
 _ADMONITIONS |= {"seealso": "See also", "admonition": ""}

@@ -55,6 +55,7 @@ _seconds: collections.Counter[str] = collections.Counter()
 
 
 LONG = {"smollm2_file", "fresh_clone"}  # fixtures of what `make test-long` runs: the real model, a clone's first hour
+BEYOND_PYTHON = {"browser", "needs_jail", "jail_if_there_is_one", "smollm2_file"}  # fixtures that no `bare` test has
 SLOW = 15.0  # seconds from which `make test-quick` leaves a file out
 
 
@@ -67,6 +68,8 @@ def pytest_collection_modifyitems(items):
             item.add_marker("browser")
         if LONG & set(item.fixturenames):
             item.add_marker("long")
+        if item.get_closest_marker("bare") and BEYOND_PYTHON & set(item.fixturenames):
+            raise pytest.UsageError(f"{item.nodeid} is marked bare, but asks for more than Python")
         if known.get(_file(item.nodeid), 0) >= SLOW:
             item.add_marker("slow")
         units[_file(item.nodeid)].add(_unit(item.nodeid))

@@ -14,6 +14,8 @@ from attnlab.checking import probes
 from attnlab.checking.fake_device import FakeDevice, to_cpu, to_fake_device
 from course import catalog
 
+pytestmark = pytest.mark.bare
+
 # Exercises of a chapter that take no tensor, or give none back: there is no device to be wrong.
 WITHOUT_TENSORS = {
     "multi_head": {"split_heads", "merge_heads", "attention_parameters"},  # the first two only move numbers

@@ -15,6 +15,8 @@ sys.path.append(str(Path(__file__).resolve().parent.parent / "scripts"))
 import mutate_references as script  # noqa: E402
 from mutants import mutants  # noqa: E402
 
+pytestmark = pytest.mark.bare
+
 TOY = '''
 def toy(x: Tensor, y: Tensor, mask: Mask = None, causal: bool = False):
     """Not code: 1 + 1."""

@@ -12,6 +12,8 @@ import signal
 import threading
 import time
 
+# Seconds of processor time that `check` allows: one case, and all cases of an exercise together.
+CASE_SECONDS, CHECK_SECONDS = 10.0, 60.0
 PATIENCE = 4  # seconds on the wall for each second of processor time
 TICK = 0.1
 

@@ -16,8 +16,8 @@ import hashlib
 from docutils import nodes
 from sphinx.util.docutils import SphinxDirective
 
-from course.chapter import quiz_choices
 from course.errors import CourseError
+from course.quiz import quiz_choices
 
 
 class quiz(nodes.General, nodes.Element):  # noqa: N801  (docutils names nodes in lower case)

@@ -10,6 +10,8 @@ from course import catalog
 from course.kit.exercise import PUBLIC_SEED, Exercise
 from tests.conftest import HIDDEN_SEED
 
+pytestmark = pytest.mark.bare
+
 EXERCISES = catalog.all_exercises()
 
 

@@ -19,6 +19,8 @@ from course import catalog
 from course.kit.exercise import PUBLIC_SEED
 from tests.conftest import HIDDEN_SEED
 
+pytestmark = pytest.mark.bare
+
 SEEDS = (PUBLIC_SEED, pytest.param(HIDDEN_SEED, marks=pytest.mark.long))  # CI draws the hidden cases too
 
 EXERCISES = catalog.all_exercises()

@@ -15,6 +15,8 @@ from course import catalog
 from course.kit.exercise import PUBLIC_SEED
 from tests.conftest import HIDDEN_SEED
 
+pytestmark = pytest.mark.bare
+
 UNSEEN = {
     name: answers
     for stem in catalog.chapters()
