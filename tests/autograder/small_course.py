@@ -10,9 +10,12 @@ from pathlib import Path
 import nbformat
 from nbgrader.api import Gradebook
 
+from attnlab.checking import codec
 from autograder.demo import sample_class
+from autograder.grading import grade_submission
 from autograder.grading.reassembly import ReleasedCell
-from course import assemble, cells, release
+from course import assemble, catalog, cells, release
+from course.kit.exercise import compact
 
 ASSIGNMENT = "basics"
 SEED = "20261122"  # any number; which points some wrong answers earn depends on it
@@ -28,17 +31,31 @@ def thin(stem: str, kept=None) -> nbformat.NotebookNode:
     wanted = {*names, *(f"check-{name}" for name in names), f"question-{stem}", f"written-{stem}"}
     first = next(cell for cell in notebook.cells if cell.cell_type == "code")
     first.source = "\n".join(line for line in first.source.splitlines() if not any(word in line for word in HEAVY))
-    notebook.cells = [
-        cell for cell in notebook.cells if cell is first or cell.metadata.get("nbgrader", {}).get("grade_id") in wanted
-    ]
+    notebook.cells = [c for c in notebook.cells if c is first or cells.nbgrader_of(c).get("grade_id") in wanted]
     return notebook
 
 
 def released_cell(cell: nbformat.NotebookNode) -> ReleasedCell:
     """A cell of an instructor's notebook as the grader gets it."""
-    mark = cell.metadata.get("nbgrader", {})
+    mark = cells.nbgrader_of(cell)
     kinds = (bool(mark.get(kind)) for kind in ("locked", "solution", "grade", "task"))
     return ReleasedCell(mark.get("grade_id"), cell.cell_type, cell.source, *kinds, mark.get("points"))
+
+
+def packed(stem: str, notebook: nbformat.NotebookNode, seed: int, **settings) -> bytes:
+    """An assignment of one chapter as the grader gets it, released as this notebook, with hidden tests of this seed."""
+    plan = grade_submission.Plan([released_cell(cell) for cell in notebook.cells])
+    hidden = {
+        name: codec.pack(compact(exercise.material(seed, misconceptions=False)))
+        for name, exercise in catalog.exercises_of(stem).items()
+    }
+    return grade_submission.pack_assignment({stem: plan}, grade_submission.Settings(**settings), {}, hidden)
+
+
+def lost(stem: str, found: dict[str, list]) -> dict[str, float]:
+    """The exercises of a chapter that did not get full marks, and their points. found: the grades of one notebook"""
+    points = {name: sum(found[f"check-{name}"][place] or 0 for place in (0, 1)) for name in catalog.exercises_of(stem)}
+    return {name: got for name, got in points.items() if got != catalog.exercise(name).points}
 
 
 def own() -> nbformat.NotebookNode:
@@ -49,37 +66,20 @@ def own() -> nbformat.NotebookNode:
         return make(source, metadata={"nbgrader": {"grade_id": name, **usual, **marks}})
 
     code, text = nbformat.v4.new_code_cell, nbformat.v4.new_markdown_cell
-    notebook = nbformat.v4.new_notebook(
+    answer = "def double(x):\n    ### BEGIN SOLUTION\n    return 2 * x\n    ### END SOLUTION"
+    test = "assert double(2) == 4\n### BEGIN HIDDEN TESTS\nassert double(-3) == -6\n### END HIDDEN TESTS"
+    by_hand = "### BEGIN SOLUTION\nprint(double(4))\n### END SOLUTION"
+    return nbformat.v4.new_notebook(
         cells=[
             code("import numpy as np"),
-            cell(
-                code,
-                "double",
-                "def double(x):\n    ### BEGIN SOLUTION\n    return 2 * x\n    ### END SOLUTION",
-                solution=True,
-            ),
-            cell(
-                code,
-                "test-double",
-                "assert double(2) == 4\n### BEGIN HIDDEN TESTS\nassert double(-3) == -6\n### END HIDDEN TESTS",
-                grade=True,
-                locked=True,
-                points=2,
-            ),
+            cell(code, "double", answer, solution=True),
+            cell(code, "test-double", test, grade=True, locked=True, points=2),
             cell(code, "test-list", "assert double([1]) == [1, 1]", grade=True, locked=True, points=1),
-            cell(
-                code,
-                "by-hand",
-                "### BEGIN SOLUTION\nprint(double(4))\n### END SOLUTION",
-                grade=True,
-                solution=True,
-                points=3,
-            ),
+            cell(code, "by-hand", by_hand, grade=True, solution=True, points=3),
             cell(text, "task", "Draw a picture of `double`.", task=True, locked=True, points=2),
         ],
         metadata={"kernelspec": {"name": "python3", "display_name": "Python 3", "language": "python"}},
     )
-    return notebook
 
 
 def make(course: Path, notebooks: dict[str, nbformat.NotebookNode], students=(), assignment: str = ASSIGNMENT) -> None:
@@ -121,7 +121,7 @@ def answered(notebook: nbformat.NotebookNode, answers: dict[str, str]) -> nbform
     """The notebook with these texts in the cells named."""
     left = dict(answers)
     for cell in notebook.cells:
-        name = cell.metadata.get("nbgrader", {}).get("grade_id")
+        name = cells.nbgrader_of(cell).get("grade_id")
         if name in left:
             cell.source = left.pop(name)
     assert not left, f"no such cell: {', '.join(left)}"
@@ -130,11 +130,8 @@ def answered(notebook: nbformat.NotebookNode, answers: dict[str, str]) -> nbform
 
 def reference(stem: str, name: str) -> str:
     """The source of an exercise's solution, as a student would write it into the cell."""
-    cell = next(
-        cell
-        for cell in assemble.source_notebook(stem).cells
-        if cell.metadata.get("nbgrader", {}).get("grade_id") == name
-    )
+    found = assemble.source_notebook(stem).cells
+    cell = next(cell for cell in found if cells.nbgrader_of(cell).get("grade_id") == name)
     return "\n".join(line for line in cell.source.splitlines() if "### " not in line)
 
 

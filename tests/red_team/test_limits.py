@@ -6,12 +6,11 @@ The figures are what each took before there was a limit.
 import nbformat
 import pytest
 
-from attnlab.checking import codec
 from autograder.grading import dependencies, grade_submission, serialization, worker
-from autograder.grading.reassembly import ReleasedCell
 from autograder.sandbox.limits import MAX_OUTPUTS, MAX_SHOWN, MB, Times
 from course import assemble, catalog
 from course.cells import nbgrader_of
+from tests.autograder import small_course
 
 STEM = "softmax"
 SECONDS = 2  # of the grader's own processor time
@@ -27,21 +26,9 @@ def grader():
 
 @pytest.fixture(scope="module")
 def common() -> bytes:
-    cells = [cell for cell in assemble.source_notebook(STEM).cells if nbgrader_of(cell)]
-    released = [
-        ReleasedCell(
-            mark["grade_id"],
-            cell.cell_type,
-            cell.source,
-            *(mark[key] for key in ("locked", "solution", "grade", "task")),
-            mark.get("points"),
-        )
-        for cell in cells
-        for mark in [nbgrader_of(cell)]
-    ]
-    hidden = {name: codec.pack(exercise.material(5)) for name, exercise in catalog.exercises_of(STEM).items()}
-    settings = grade_submission.Settings(times=Times(cell=20, case=5, grader=SECONDS))
-    return grade_submission.pack_assignment({STEM: grade_submission.Plan(released)}, settings, {}, hidden)
+    made = assemble.source_notebook(STEM)
+    made.cells = [cell for cell in made.cells if nbgrader_of(cell)]
+    return small_course.packed(STEM, made, seed=5, times=Times(cell=20, case=5, grader=SECONDS))
 
 
 @pytest.fixture
@@ -74,20 +61,13 @@ def held(grader) -> int:
         return next(int(line.split()[1]) << 10 for line in file if line.startswith("VmHWM"))
 
 
-def full_points(grades: dict) -> bool:
-    return all(
-        (grades[f"check-{name}"][0] or 0) + (grades[f"check-{name}"][1] or 0) == exercise.points
-        for name, exercise in catalog.exercises_of(STEM).items()
-    )
-
-
 def test_a_file_that_takes_a_square_to_scan_is_given_up_and_the_next_is_graded(grade):
     """64 KB took 21 seconds, a megabyte an hour and a half."""
     grades, shown = grade(b'"' + b'\\"' * (1 << 20))
     assert {grade[0] for name, grade in grades.items() if name.startswith("check-")} == {0.0}
     assert "For the grader" in shown.cells[0].source
     grades, _ = grade(notebook())
-    assert full_points(grades)
+    assert small_course.lost(STEM, grades) == {}
 
 
 def test_large_replies_fill_no_memory(grade, grader):
@@ -140,7 +120,7 @@ def test_many_outputs_do_not_end_the_session(grade):
             "from IPython.display import display\nfor i in range(3000): display(i)\ndisplay({1: [[]] * 200_000})",
         )
     )
-    assert full_points(grades)
+    assert small_course.lost(STEM, grades) == {}
     kept = [output for cell in shown.cells[:4] for output in cell.get("outputs", [])]
     assert MAX_OUTPUTS <= len(kept) <= MAX_OUTPUTS + 4 and kept[0].text == "0\n"
 
@@ -148,10 +128,10 @@ def test_many_outputs_do_not_end_the_session(grade):
 def test_an_output_of_very_many_parts_does_not_end_the_session(grade):
     parts = "{'application/json': [[1]] * 100_000, 'text/plain': 'x'}"
     grades, _ = grade(notebook(f"from IPython.display import display\ndisplay({parts}, raw=True)"))
-    assert full_points(grades)
+    assert small_course.lost(STEM, grades) == {}
 
 
 def test_a_cell_that_asks_for_input_costs_nothing(grade):
     grades, shown = grade(notebook("name = input('Your name? ')\nanswer = int(name or 3)\nprint(answer)"))
-    assert full_points(grades)
+    assert small_course.lost(STEM, grades) == {}
     assert any(output.get("text") == "Your name? \n3\n" for cell in shown.cells for output in cell.get("outputs", []))

@@ -23,11 +23,13 @@ def stub(number, name):
 
 
 def check(number, name):
-    source = f"check = hidden({name!r})\ncheck({name})"
-    given = f"check({name})"
-    return ReleasedCell(
-        f"check-{name}", "code", source, locked=True, grade=True, points=3.0, given=given, id=f"toy-{number}"
-    )
+    source, graded = f"check = hidden({name!r})\ncheck({name})", dict(locked=True, grade=True, points=3.0)
+    return ReleasedCell(f"check-{name}", "code", source, given=f"check({name})", id=f"toy-{number}", **graded)
+
+
+def written(number, name, source):
+    graded = dict(solution=True, grade=True, points=2.0)
+    return ReleasedCell(name, "markdown", source, given=source, id=f"toy-{number}", **graded)
 
 
 RELEASED = [
@@ -40,13 +42,12 @@ RELEASED = [
     stub(6, "triple"),
     check(7, "triple"),
     ReleasedCell("question", "markdown", "Why? SCHEME", locked=True, given="Why?", id="toy-8"),
-    ReleasedCell(
-        "why", "markdown", "Write here.", solution=True, grade=True, points=2.0, given="Write here.", id="toy-9"
-    ),
+    written(9, "why", "Write here."),
 ]
 DOUBLE, TRIPLE, WHY = "def double(x):\n    return 2 * x", "def triple(x):\n    return 3 * x", "Because."
 ANSWERS = {"double": DOUBLE, "triple": TRIPLE, "why": WHY}
 OTHER = "def double(x):\n    return x + x"
+MERGED = f"{RELEASED[1].source}\n\n{DOUBLE}"
 
 
 def handed_in(answers=ANSWERS):
@@ -88,12 +89,16 @@ def without(cells, *names):
     return [cell for cell in cells if cell.name not in names]
 
 
+def each(cells, **changes):
+    return [dataclasses.replace(cell, **changes) for cell in cells]
+
+
 def unmarked(cells):
-    return [dataclasses.replace(cell, name=None) for cell in cells]
+    return each(cells, name=None)
 
 
 def bare(cells):
-    return [dataclasses.replace(cell, name=None, id=None) for cell in cells]
+    return each(cells, name=None, id=None)
 
 
 def older(cells, place):
@@ -122,6 +127,8 @@ def copied(name, source, place):
 
 
 UNDONE = {"triple": TRIPLE, "why": WHY}
+MISSING, TWICE = ["check-double was missing"], ["double was handed in more than once"]
+ELSEWHERE, BY_POSITION = ["double was found in another cell"], ["why was found by its position"]
 
 # What came, for full marks without a doubt. Notes: what the grader is told, in the words that say which.
 HARMLESS = {
@@ -131,24 +138,18 @@ HARMLESS = {
     "an answer moved to the end": (without(handed_in(), "double") + [handed_in()[3]], []),
     "checks first": (sorted(handed_in(), key=lambda cell: not (cell.name or "").startswith("check-")), []),
     "the handout's own cells deleted": ([c for c in handed_in() if c.name], []),
-    "only the answers": (
-        [c for c in handed_in() if c.name in ANSWERS],
-        ["check-double was missing", "check-triple", "question"],
-    ),
+    "only the answers": ([c for c in handed_in() if c.name in ANSWERS], [*MISSING, "check-triple", "question"]),
     "imports deleted": ([c for c in handed_in() if c.id != "toy-1"], []),
     "imports moved to the end": ([*(c for c in handed_in() if c.id != "toy-1"), handed_in()[1]], []),
-    "a check deleted": (without(handed_in(), "check-double"), ["check-double was missing"]),
+    "a check deleted": (without(handed_in(), "check-double"), MISSING),
     "a check twice": (
         with_added("check-double", SubmittedCell("check-double", "code", "3.0")),
         ["check-double was handed in more than once"],
     ),
     "a check asked in a cell of one's own": (with_added("double", own("check(double)")), []),
     "marks stripped, ids kept": (unmarked(handed_in()), []),
-    "ids stripped, marks kept": ([dataclasses.replace(c, id=None) for c in handed_in()], []),
-    "marks and ids of one answer stripped": (
-        [bare([c])[0] if c.name == "double" else c for c in handed_in()],
-        ["double was found in another cell"],
-    ),
+    "ids stripped, marks kept": (each(handed_in(), id=None), []),
+    "marks and ids of one answer stripped": (replaced("double", name=None, id=None), ELSEWHERE),
     "an older release with a cell less": (older(handed_in(), 2), []),
     "an older release with another cell before it": (
         [dataclasses.replace(cell, id=f"toy-{number + 1}") for number, cell in enumerate(handed_in())],
@@ -156,7 +157,7 @@ HARMLESS = {
     ),
     "an older release, marks stripped": (
         unmarked(older(handed_in(), 2)),
-        ["double was found in another cell", "triple was found in another cell", "why was found by its position"],
+        [*ELSEWHERE, "triple was found in another cell", *BY_POSITION],
     ),
     "of another notebook's ids": ([dataclasses.replace(c, id=f"x{n}") for n, c in enumerate(handed_in())], []),
     "carriage returns": (
@@ -167,20 +168,14 @@ HARMLESS = {
     "an answer as text": (replaced("double", kind="markdown"), ["double was handed in as another kind"]),
     "a check as text": (replaced("check-double", kind="markdown"), ["check-double was handed in as another kind"]),
     "a check rewritten": (replaced("check-double", source="3.0"), []),
-    "an old stub at the end": (copied("double", STUB.format("double"), None), ["double was handed in more than once"]),
-    "an old stub before its check": (
-        copied("double", STUB.format("double"), "double"),
-        ["double was handed in more than once"],
-    ),
+    "an old stub at the end": (copied("double", STUB.format("double"), None), TWICE),
+    "an old stub before its check": (copied("double", STUB.format("double"), "double"), TWICE),
     "a stub pasted without its mark": (with_added("check-double", own(STUB.format("double"))), []),
-    "the same answer twice": (copied("double", DOUBLE, None), ["double was handed in more than once"]),
-    "an old attempt at the end": (copied("double", OTHER, None), ["double was handed in more than once"]),
-    "an old attempt above": (copied("double", OTHER, "toy-2"), ["double was handed in more than once"]),
-    "a copy that became a helper": (
-        copied("double", "def helper(x):\n    return x", "double"),
-        ["double was handed in more than once"],
-    ),
-    "a copy that was emptied": (copied("double", "", "double"), ["double was handed in more than once"]),
+    "the same answer twice": (copied("double", DOUBLE, None), TWICE),
+    "an old attempt at the end": (copied("double", OTHER, None), TWICE),
+    "an old attempt above": (copied("double", OTHER, "toy-2"), TWICE),
+    "a copy that became a helper": (copied("double", "def helper(x):\n    return x", "double"), TWICE),
+    "a copy that was emptied": (copied("double", "", "double"), TWICE),
     "a second try below, with a second check": (
         [
             *handed_in({**ANSWERS, "double": STUB.format("double")})[:5],
@@ -188,28 +183,13 @@ HARMLESS = {
             SubmittedCell("check-double", "code", "check(double)"),
             *handed_in()[5:],
         ],
-        ["double was handed in more than once", "check-double was handed in more than once"],
+        [*TWICE, "check-double was handed in more than once"],
     ),
-    "the answer in another cell, the stub left": (
-        with_added("double", own(DOUBLE), answers=UNDONE),
-        ["double was found in another cell"],
-    ),
-    "the answer above its stub": (
-        with_added("toy-2", own(DOUBLE), answers=UNDONE),
-        ["double was found in another cell"],
-    ),
-    "the answer at the end": (with_added(None, own(DOUBLE), answers=UNDONE), ["double was found in another cell"]),
-    "the answer merged into the imports": (
-        without(
-            [dataclasses.replace(c, source=f"{c.source}\n\n{DOUBLE}") if c.id == "toy-1" else c for c in handed_in()],
-            "double",
-        ),
-        ["double was found in another cell"],
-    ),
-    "a written answer in another cell": (
-        [dataclasses.replace(c, name=None, id="new") if c.name == "why" else c for c in handed_in()],
-        ["why was found by its position"],
-    ),
+    "the answer in another cell, the stub left": (with_added("double", own(DOUBLE), answers=UNDONE), ELSEWHERE),
+    "the answer above its stub": (with_added("toy-2", own(DOUBLE), answers=UNDONE), ELSEWHERE),
+    "the answer at the end": (with_added(None, own(DOUBLE), answers=UNDONE), ELSEWHERE),
+    "the answer merged into the imports": (without(replaced("toy-1", source=MERGED), "double"), ELSEWHERE),
+    "a written answer in another cell": (replaced("why", name=None, id="new"), BY_POSITION),
 }
 
 
@@ -218,10 +198,8 @@ def test_full_marks_and_no_doubt(case):
     cells, notes = HARMLESS[case]
     before = copy.deepcopy(cells)
     made = reassemble(cells, RELEASED)
-    assert {name: text.strip() for name, text in found(made).items()} == {
-        **ANSWERS,
-        "double": f"{RELEASED[1].source}\n\n{DOUBLE}" if "merged" in case else DOUBLE,
-    }
+    wanted = ANSWERS | {"double": MERGED if "merged" in case else DOUBLE}
+    assert {name: text.strip() for name, text in found(made).items()} == wanted
     assert [place for place in order(made) if place in IN_ORDER] == IN_ORDER
     assert made.needs_confirmation == set() and cells == before
     assert len(made.notes) == len(notes) and all(any(note in told for told in made.notes) for note in notes), made.notes
@@ -232,14 +210,11 @@ def test_full_marks_and_no_doubt(case):
 
 
 def test_types_points_locks_and_outputs_come_from_the_release():
-    marks = {
-        nbgrader_of(cell)["grade_id"]: nbgrader_of(cell)
-        for cell in reassemble(handed_in(), RELEASED).notebook.cells
-        if nbgrader_of(cell)
-    }
+    cells = reassemble(handed_in(), RELEASED).notebook.cells
+    marks = {nbgrader_of(cell)["grade_id"]: nbgrader_of(cell) for cell in cells if nbgrader_of(cell)}
     assert marks["check-double"].points == 3.0 and marks["check-double"].locked and not marks["check-double"].solution
     assert not marks["double"].grade and "points" not in marks["double"]
-    assert all(cell.get("outputs", []) == [] for cell in reassemble(handed_in(), RELEASED).notebook.cells)
+    assert all(cell.get("outputs", []) == [] for cell in cells)
 
 
 def test_an_unchanged_stub_is_graded_as_released():
@@ -251,29 +226,27 @@ def test_an_unchanged_stub_is_graded_as_released():
 # The handout's own cells
 
 
-def test_a_changed_cell_of_the_handout_is_added_to_the_released_one_and_told_of():
-    made = reassemble(replaced("toy-2", source="data = [3]"), RELEASED)
-    assert order(made)[2:5] == ["toy-2", "data = [3]", "double"]
-    assert made.notes == ["a cell of the handout was changed: data = [3]"]
+CHANGED, OWN = "a cell of the handout was changed: ", "code in a cell that was not handed out: "
+# What came, the cells that are added, the one that they follow, and the notes.
+ADDED = {
+    "a changed cell": (replaced("toy-2", source="x = [3]"), "toy-2", ["x = [3]"], [f"{CHANGED}x = [3]"]),
+    "a changed cell without its id": (replaced("toy-1", source="x = 3", id=None), "toy-0", ["x = 3"], [f"{OWN}x = 3"]),
+    "a copy of a cell": (with_added("check-double", own("data = [1, 2]")), "check-double", ["toy-2"], []),
+    "cells of the student's own": (
+        with_added("double", own("help_me = 1"), own("A thought.", "markdown")),
+        "double",
+        ["help_me = 1", "A thought."],
+        [f"{OWN}help_me = 1"],
+    ),
+}
 
 
-def test_a_changed_cell_whose_id_is_lost_is_added_in_its_place():
-    made = reassemble(
-        [dataclasses.replace(c, source="import math", id=None) if c.id == "toy-1" else c for c in handed_in()], RELEASED
-    )
-    assert order(made)[:4] == ["toy-0", "import math", "toy-1", "toy-2"]
-    assert made.notes == ["code in a cell that was not handed out: import math"]
-
-
-def test_a_copy_of_a_cell_of_the_handout_is_kept_and_not_told_of():
-    made = reassemble(with_added("check-double", own("data = [1, 2]")), RELEASED)
-    assert order(made).count("toy-2") == 2 and made.notes == []
-
-
-def test_added_cells_stay_behind_what_they_followed():
-    made = reassemble(with_added("double", own("help_me = 1"), own("A thought.", "markdown")), RELEASED)
-    assert order(made)[3:7] == ["double", "help_me = 1", "A thought.", "check-double"]
-    assert made.notes == ["code in a cell that was not handed out: help_me = 1"]
+@pytest.mark.parametrize("case", ADDED)
+def test_cells_that_differ_from_the_handout_stay_behind_what_they_followed_and_are_told_of(case):
+    cells, before, added, notes = ADDED[case]
+    made, place = reassemble(cells, RELEASED), IN_ORDER.index(before) + 1
+    assert order(made) == [*IN_ORDER[:place], *added, *IN_ORDER[place:]]
+    assert made.notes == notes
 
 
 def test_a_helper_between_a_stub_and_the_answer_below_it_comes_before_the_answer():
@@ -374,8 +347,7 @@ def test_what_cannot_be_found_in_it_is_to_be_looked_for_by_a_human():
 
 def test_an_answer_that_is_not_python_is_found_by_its_beginning():
     broken = "def double(x):\n    return 2 *"
-    cells = bare([dataclasses.replace(c, source=broken) if c.name == "double" else c for c in handed_in()])
-    assert found(reassemble(cells, RELEASED))["double"] == broken
+    assert found(reassemble(bare(replaced("double", source=broken)), RELEASED))["double"] == broken
 
 
 @pytest.mark.parametrize("source", ["(" * 50_000, "def double(x):\n    \0", "x = " + "[" * 5000, "-" * 20_000 + "1"])

@@ -15,12 +15,23 @@ from autograder.grading import sanitize
 from course.folder import ROOT
 from tests.autograder import hostile
 
-# Names that a page knows, and that no student may use.
 HARMLESS = sanitize.TAGS | {"html", "body"}
+ATTRIBUTES = set("href src alt title class align colspan rowspan scope start width height".split())
+LINKS = ("https://", "http://", "mailto:", "#")
 
 
 def rendered(source):
     return sanitize.rendered({"cell": {"metadata": {}}}, source)
+
+
+def shown(data, **more):
+    """What is kept of one output that was displayed."""
+    return sanitize.outputs([{"output_type": "display_data", "data": data, **more}], 1)
+
+
+def printed(text):
+    (output,) = sanitize.outputs([{"output_type": "stream", "name": "stdout", "text": text}], 1)
+    return output.text
 
 
 def assert_harmless(page):
@@ -28,37 +39,20 @@ def assert_harmless(page):
     for tag in bs4.BeautifulSoup(page, "html.parser").find_all(True):
         assert tag.name in HARMLESS, (tag.name, page)
         for name, value in tag.attrs.items():
-            assert name in {
-                "href",
-                "src",
-                "alt",
-                "title",
-                "class",
-                "align",
-                "colspan",
-                "rowspan",
-                "scope",
-                "start",
-                "width",
-                "height",
-            }, (name, page)
+            assert name in ATTRIBUTES, (name, page)
             if name == "href":
-                assert value.startswith(("https://", "http://", "mailto:", "#")), page
+                assert value.startswith(LINKS), page
             if name == "src":
                 assert value.startswith(("data:image/png;base64,", "data:image/jpeg;base64,")), page
-            if name == "class":
+            if name == "class":  # names that a page knows, and that no student may use
                 assert not {"score", "tabbable", "navbar-fixed-top"} & set(value), page
 
 
 @pytest.mark.parametrize("page", hostile.HTML)
-def test_html_of_an_output_marks_text_up_and_does_nothing_else(page):
-    (output,) = sanitize.outputs([{"output_type": "display_data", "data": {"text/html": page}}], 1)
+def test_html_of_an_output_marks_text_up_and_does_nothing_else_and_ends_where_it_began(page):
+    (output,) = shown({"text/html": page})
     assert set(output.data) == {"text/html"}
     assert_harmless(output.data["text/html"])
-
-
-@pytest.mark.parametrize("page", hostile.HTML)
-def test_html_of_an_output_ends_where_it_began(page):
     around = bs4.BeautifulSoup(f"<main>{sanitize.html(page)}<i>after</i></main>", "html.parser")
     assert around.main.find("i", string="after").parent is around.main
 
@@ -77,7 +71,7 @@ def test_a_written_answer_is_text_in_any_page_that_shows_it(source):
         assert tag.name in HARMLESS | {"input"}, tag
         assert not any(name.startswith("on") for name in tag.attrs), tag
         if tag.name == "a":
-            assert tag["href"].startswith(("https://", "http://", "mailto:", "#")), tag
+            assert tag["href"].startswith(LINKS), tag
         assert tag.get("id") not in {"check-softmax", "statusmessage", "softmax-comment", "written-softmax"}
         assert tag.name != "img"
 
@@ -86,12 +80,9 @@ def test_a_written_answer_is_text_in_any_page_that_shows_it(source):
     "command", ["href", "style", "class", "require", "cssId", "unicode", "html", "bbox", "rule", "def"]
 )
 def test_tex_sets_formulas_and_does_nothing_else(command):
-    for written in (
-        rf"$\{command}" "{a}{b}$",
-        f"&#36;&#92;{command}{{a}}{{b}}&#36;",
-        f"&dollar;&bsol;{command}{{a}}{{b}}$",
-    ):
-        text = bs4.BeautifulSoup(rendered(sanitize.markdown(written)), "html.parser").text
+    for dollar, backslash in (("$", "\\"), ("&#36;", "&#92;"), ("&dollar;", "&bsol;")):
+        written = sanitize.markdown(f"{dollar}{backslash}{command}{{a}}{{b}}{dollar}")
+        text = bs4.BeautifulSoup(rendered(written), "html.parser").text
         assert f"\\{command}" not in text
 
 
@@ -134,25 +125,15 @@ def test_a_table_of_pandas_and_a_picture_are_kept():
         + "<tr><th>0</th><td>1.5</td></tr>" * 400
         + "</tbody></table></div>"
     )
-    (shown,) = sanitize.outputs([{"output_type": "execute_result", "data": {"text/html": table, "text/plain": "a"}}], 3)
-    page = bs4.BeautifulSoup(shown.data["text/html"], "html.parser")
+    (made,) = sanitize.outputs([{"output_type": "execute_result", "data": {"text/html": table, "text/plain": "a"}}], 3)
+    page = bs4.BeautifulSoup(made.data["text/html"], "html.parser")
     assert len(page.find_all("td")) == 400 and page.table["class"] == ["dataframe"]
-    assert shown.data["text/plain"] == "a" and shown.execution_count == 3
+    assert made.data["text/plain"] == "a" and made.execution_count == 3
     picture = png(7, 5)
-    (shown,) = sanitize.outputs(
-        [{"output_type": "display_data", "data": {"image/png": picture, "text/plain": "<Figure>"}}], 1
-    )
-    assert shown.data == {"image/png": picture, "text/plain": "<Figure>"}
-    (shown,) = sanitize.outputs(
-        [
-            {
-                "output_type": "display_data",
-                "data": {"text/html": f'<img alt="a" width="90" src="data:image/png;base64,{picture}">'},
-            }
-        ],
-        1,
-    )
-    assert f'src="data:image/png;base64,{picture}"' in shown.data["text/html"]
+    figure = {"image/png": picture, "text/plain": "<Figure>"}
+    assert [output.data for output in shown(figure)] == [figure]
+    (inside,) = shown({"text/html": f'<img alt="a" width="90" src="data:image/png;base64,{picture}">'})
+    assert f'src="data:image/png;base64,{picture}"' in inside.data["text/html"]
 
 
 def png(width, height, data=None):
@@ -178,31 +159,15 @@ def test_a_jpeg_is_kept():
     "data", ["", "AAAA", "no base64!", base64.b64encode(b"<svg onload=alert(1)>").decode(), png(60_000, 60_000, b"\0")]
 )
 def test_data_that_are_not_a_picture_or_would_fill_the_memory_are_left_out(data):
-    assert sanitize.outputs([{"output_type": "display_data", "data": {"image/png": data}}], 1) == []
+    assert shown({"image/png": data}) == []
 
 
 def test_only_kinds_that_cannot_run_are_kept():
-    kinds = [
-        "application/javascript",
-        "image/svg+xml",
-        "text/latex",
-        "text/markdown",
-        "text/vnd.mermaid",
-        "application/pdf",
-        "application/vnd.jupyter.widget-view+json",
-        "application/json",
-    ]
-    shown = sanitize.outputs(
-        [
-            {
-                "output_type": "display_data",
-                "metadata": {"text/html": {"isolated": True}, "filenames": {}},
-                "data": {**dict.fromkeys(kinds, "x"), "text/plain": "kept"},
-            }
-        ],
-        1,
-    )
-    assert [(output.data, output.metadata) for output in shown] == [({"text/plain": "kept"}, {})]
+    kinds = """application/javascript image/svg+xml text/latex text/markdown text/vnd.mermaid application/pdf
+    application/vnd.jupyter.widget-view+json application/json""".split()
+    metadata = {"text/html": {"isolated": True}, "filenames": {}}
+    (output,) = shown({**dict.fromkeys(kinds, "x"), "text/plain": "kept"}, metadata=metadata)
+    assert (output.data, output.metadata) == ({"text/plain": "kept"}, {})
 
 
 @pytest.mark.parametrize(
@@ -236,9 +201,9 @@ def test_all_outputs_of_a_notebook_together_stay_small():
         {"output_type": "error", "ename": "E", "evalue": "e", "traceback": ["y" * 10_000] * 100},
         {"output_type": "display_data", "data": {"text/html": "<p>z</p>" * 200}},
     ] * 60
-    shown = sanitize.outputs(many, 1, budget)
-    assert len(repr(shown)) < 1.2 * sanitize.MAX_SHOWN
-    assert sanitize.TOO_MUCH in shown[-1].text
+    kept = sanitize.outputs(many, 1, budget)
+    assert len(repr(kept)) < 1.2 * sanitize.MAX_SHOWN
+    assert sanitize.TOO_MUCH in kept[-1].text
 
 
 @pytest.mark.parametrize(
@@ -265,24 +230,17 @@ def test_very_long_answers_and_cells_are_cut_and_say_so():
 
 
 def test_colors_are_kept_unless_there_are_too_many_to_find():
-    (shown,) = sanitize.outputs([{"output_type": "stream", "name": "stdout", "text": "\x1b[31mred\x1b[0m"}], 1)
-    assert shown.text == "\x1b[31mred\x1b[0m"
-    (shown,) = sanitize.outputs([{"output_type": "stream", "name": "stdout", "text": "\x1b[31mred\x1b[0m" * 9_000}], 1)
-    assert "\x1b" not in shown.text and "redred" in shown.text
+    red = "\x1b[31mred\x1b[0m"
+    assert printed(red) == red
+    assert "\x1b" not in printed(red * 9_000) and "redred" in printed(red * 9_000)
 
 
 def test_no_output_contains_a_path_of_the_instructors_machine():
     said = f"File {ROOT}/attnlab/check.py, File {sys.prefix}/lib/python3/site-packages/numpy/core.py"
-    shown = sanitize.outputs(
-        [
-            {"output_type": "stream", "name": "stdout", "text": said},
-            {"output_type": "error", "ename": "E", "evalue": said, "traceback": [said]},
-            {"output_type": "display_data", "data": {"text/html": said, "text/plain": said}},
-        ],
-        1,
-    )
-    assert str(ROOT) not in repr(shown) and sys.prefix not in repr(shown)
-    assert "attnlab/check.py" in shown[0].text and "numpy/core.py" in shown[0].text
+    error = {"output_type": "error", "ename": "E", "evalue": said, "traceback": [said]}
+    all_kinds = printed(said), sanitize.outputs([error], 1), shown({"text/html": said, "text/plain": said})
+    assert str(ROOT) not in repr(all_kinds) and sys.prefix not in repr(all_kinds)
+    assert "attnlab/check.py" in printed(said) and "numpy/core.py" in printed(said)
 
 
 def test_a_reason_in_a_comment_is_a_sentence_and_no_markup():

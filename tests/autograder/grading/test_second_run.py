@@ -8,19 +8,16 @@ import nbformat
 import numpy as np
 import pytest
 
-from attnlab.checking import codec
 from autograder.grading import grade_submission, second_run, serialization
 from autograder.grading.single_file import grade_object
 from autograder.sandbox.limits import Times
 from course import catalog, prerequisites
 from course.cells import nbgrader_of
-from course.kit.exercise import compact
 from tests.autograder import small_course
 from tests.conftest import each_chapter
 
 SEED = 20261122
 UNDONE = object()
-needs_jail = pytest.mark.usefixtures("needs_jail")
 
 REFUSES_NOTHING = """def softmax_temperature(x, temperature):
     return softmax(np.asarray(x, dtype=float) / temperature) if temperature != 1 else 0.0 * x"""
@@ -45,23 +42,26 @@ class Graded:
 
 
 @functools.cache
-def common(stem: str, times: Times = Times()) -> bytes:
-    """The assignment of one chapter, packed, its handout cut down to its imports and its exercises."""
-    exercises = catalog.exercises_of(stem)
-    plan = grade_submission.Plan([small_course.released_cell(cell) for cell in notebook(stem).cells])
-    hidden = {
-        name: codec.pack(compact(exercise.material(SEED, misconceptions=False))) for name, exercise in exercises.items()
-    }
-    return grade_submission.pack_assignment({stem: plan}, grade_submission.Settings(times=times), {}, hidden)
+def common(stem: str, times: Times) -> bytes:
+    return small_course.packed(stem, notebook(stem), SEED, times=times)
 
 
 @functools.cache
 def notebook(stem: str) -> nbformat.NotebookNode:
+    """A handout cut down to its imports and its exercises."""
     return small_course.thin(stem, tuple(catalog.exercises_of(stem)))
 
 
-def grade(stem: str, extra: dict[str, str] | None = None, times: Times = Times(), **answers) -> Graded:
-    """Grade a chapter's references, but for the answers named. extra: cells of the student's own, by what is before"""
+@pytest.fixture
+def grade(needs_jail):
+    """`grade(stem, extra, times, **answers)` grades a chapter's references, but for the answers named.
+
+    extra: cells of the student's own, by what is before
+    """
+    return grade_chapter
+
+
+def grade_chapter(stem: str, extra: dict[str, str] | None = None, times: Times = Times(), **answers) -> Graded:
     made = nbformat.v4.new_notebook()
     for cell in notebook(stem).cells:
         name, source = nbgrader_of(cell).get("grade_id"), cell.source
@@ -88,7 +88,6 @@ def full(name: str) -> float:
     return catalog.exercise(name).points
 
 
-@needs_jail
 @pytest.mark.parametrize(
     "stem, undone, through",
     [
@@ -99,23 +98,21 @@ def full(name: str) -> float:
         ("rope", "rope_frequencies", ["rope_angles", "apply_rope", "apply_rope_interleaved"]),
     ],
 )
-def test_an_exercise_that_is_not_done_costs_its_own_points_alone(stem, undone, through):
+def test_an_exercise_that_is_not_done_costs_its_own_points_alone(grade, stem, undone, through):
     done = grade(stem, **{undone: UNDONE})
     assert done.points == {name: 0 if name == undone else full(name) for name in catalog.exercises_of(stem)}
     assert done.through == {name: [undone] for name in through}
     assert done.records[undone]["not_done"]
 
 
-@needs_jail
-def test_a_wrong_answer_keeps_its_points_and_its_feedback():
+def test_a_wrong_answer_keeps_its_points_and_its_feedback(grade):
     alone, done = (grade("softmax", softmax=NO_AXIS, **more) for more in ({"softmax_temperature": UNDONE}, {}))
     assert 0 < done.points["softmax"] < full("softmax")
     assert done.records["softmax"] == alone.records["softmax"] and done.table("softmax") == alone.table("softmax")
     assert done.points["softmax_temperature"] == full("softmax_temperature")
 
 
-@needs_jail
-def test_the_feedback_names_the_cause():
+def test_the_feedback_names_the_cause(grade):
     done = grade("softmax", softmax=UNDONE)
     assert (
         "`softmax_temperature` builds on `softmax`, which is not right yet. With a right `softmax` it earns 5 of 5 "
@@ -124,8 +121,7 @@ def test_the_feedback_names_the_cause():
     assert "builds on" not in done.table("softmax") + done.table("log_softmax")
 
 
-@needs_jail
-def test_an_answer_that_is_wrong_by_itself_pays_for_that_and_stands_in_no_way():
+def test_an_answer_that_is_wrong_by_itself_pays_for_that_and_stands_in_no_way(grade):
     """`soft_lookup` builds on a temperature that refuses nothing and has no 1, and both on a softmax that is undone."""
     lookup = small_course.reference("softmax", "soft_lookup")
     lookup = lookup.replace("softmax(keys @ query)", "softmax_temperature(keys @ query, 1.0)")
@@ -139,39 +135,34 @@ def test_an_answer_that_is_wrong_by_itself_pays_for_that_and_stands_in_no_way():
     assert "`softmax` and `softmax_temperature`, which are not right yet" in done.table("soft_lookup")
 
 
-@needs_jail
-def test_an_answer_that_would_fail_in_any_case_keeps_its_report():
+def test_an_answer_that_would_fail_in_any_case_keeps_its_report(grade):
     wrong = "def softmax_jacobian(x):\n    return softmax(x) * nothing_such"
     done = grade("softmax", softmax=UNDONE, softmax_jacobian=wrong)
     assert done.points["softmax_jacobian"] == 0 and "softmax_jacobian" not in done.through
     assert "Raised NotImplementedError" in done.table("softmax_jacobian")
 
 
-@needs_jail
-def test_an_answer_that_needs_it_through_a_helper_is_graded_again():
+def test_an_answer_that_needs_it_through_a_helper_is_graded_again(grade):
     helper = "def weights(scores):\n    return softmax(scores)"
     lookup = small_course.reference("softmax", "soft_lookup").replace("softmax(keys", "weights(keys")
     done = grade("softmax", {"check-softmax": helper}, softmax=UNDONE, soft_lookup=lookup)
     assert done.points["soft_lookup"] == full("soft_lookup")
 
 
-@needs_jail
 @pytest.mark.parametrize("broken", ["def softmax(x, axis=-1)\n    return 0", "import os\nos._exit(1)", "softmax = 3"])
-def test_an_answer_that_is_not_there_costs_its_own_points_alone(broken):
+def test_an_answer_that_is_not_there_costs_its_own_points_alone(grade, broken):
     done = grade("softmax", softmax=broken)
     assert done.points == {name: 0 if name == "softmax" else full(name) for name in catalog.exercises_of("softmax")}
 
 
-@needs_jail
-def test_an_earlier_answer_written_again_later_is_not_replaced():
+def test_an_earlier_answer_written_again_later_is_not_replaced(grade):
     own = "def softmax_jacobian(x):\n    x = np.asarray(x, dtype=float)\n    return np.zeros((x.size, x.size))"
     done = grade("softmax", softmax=UNDONE, softmax_jacobian=own)
     assert "softmax_jacobian" not in done.through
 
 
-@needs_jail
 @pytest.mark.parametrize("answers", [{}, {"soft_lookup": UNDONE}, {"softmax": NO_AXIS, "log_softmax": UNDONE}])
-def test_there_is_no_second_run_where_none_is_needed(answers, monkeypatch):
+def test_there_is_no_second_run_where_none_is_needed(grade, answers, monkeypatch):
     def run(*_, **__):
         raise AssertionError("the notebook ran a second time")
 
@@ -181,15 +172,13 @@ def test_there_is_no_second_run_where_none_is_needed(answers, monkeypatch):
     assert not grade("softmax", **answers).through
 
 
-@needs_jail
-def test_there_is_no_second_run_when_the_time_is_used_up():
+def test_there_is_no_second_run_when_the_time_is_used_up(grade):
     slow = "import time\ntime.sleep(2.5)"
     done = grade("softmax", {"check-soft_lookup": slow}, Times(cell=10, case=5, submission=2.0), softmax=UNDONE)
     assert not done.through
 
 
-@needs_jail
-def test_nothing_that_the_second_run_says_is_shown():
+def test_nothing_that_the_second_run_says_is_shown(grade):
     """The answers say whose function they call, in every way they can."""
     says = "\nwho = getattr(softmax, '__module__', None)\nprint('who', who)\nopen('/tmp/who', 'a').write(str(who))"
     lookup = (
@@ -207,9 +196,8 @@ def test_nothing_that_the_second_run_says_is_shown():
     assert "who __main__" in done.text  # the first run's outputs are there
 
 
-@needs_jail
 @pytest.mark.parametrize("wait", [0.5, pytest.param(3.0, marks=pytest.mark.long)])
-def test_a_reference_does_not_reach_a_copy_that_waits_to_be_asked(wait):
+def test_a_reference_does_not_reach_a_copy_that_waits_to_be_asked(grade, wait):
     """The answer, wrong by itself, waits for what the notebook writes down as soon as its reference is lent."""
     steals = f"""def softmax_temperature(x, temperature):
     import marshal, os, time, types
@@ -226,20 +214,13 @@ def test_a_reference_does_not_reach_a_copy_that_waits_to_be_asked(wait):
     )
     lookup = small_course.reference("softmax", "soft_lookup").replace("softmax(keys", "softmax_temperature(1.0 * keys")
     lookup = lookup.replace("(1.0 * keys @ query)", "(keys @ query, 1.0)")
-    done = grade(
-        "softmax",
-        {"check-softmax_temperature": writes},
-        Times(case=2.0),
-        softmax=UNDONE,
-        softmax_temperature=steals,
-        soft_lookup=lookup,
-    )
+    answers = dict(softmax=UNDONE, softmax_temperature=steals, soft_lookup=lookup)
+    done = grade("softmax", {"check-softmax_temperature": writes}, Times(case=2.0), **answers)
     assert done.points["softmax_temperature"] < full("softmax_temperature") - 1
     assert done.points["softmax"] == 0
 
 
-@needs_jail
-def test_to_take_the_reference_earns_nothing_for_the_answer_it_replaces():
+def test_to_take_the_reference_earns_nothing_for_the_answer_it_replaces(grade):
     takes = """import builtins, gc
 def softmax(x, axis=-1):
     for f in gc.get_objects():
@@ -275,14 +256,10 @@ def test_what_is_lent_runs_with_what_a_chapter_has_and_holds_no_later_answer(nam
             assert {alias.name for alias in node.names} <= {getattr(node, "name", None) for node in given}
 
 
-@needs_jail
 @pytest.mark.parametrize("elsewhere", [False, True])
-def test_a_librarys_own_function_earns_nothing_until_a_human_has_looked(elsewhere):
-    call, helper = (
-        "return ready(x, axis)",
-        "import torch\ndef ready(x, axis):\n    return torch.asarray(x).softmax(axis).numpy()",
-    )
-    source = f"def softmax(x, axis=-1):\n    {call}"
+def test_a_librarys_own_function_earns_nothing_until_a_human_has_looked(grade, elsewhere):
+    helper = "import torch\ndef ready(x, axis):\n    return torch.asarray(x).softmax(axis).numpy()"
+    source = "def softmax(x, axis=-1):\n    return ready(x, axis)"
     extra = {"softmax": helper} if elsewhere else None
     done = grade("softmax", extra=extra, softmax=source if elsewhere else f"{helper}\n{source}")
     others = {name: full(name) for name in catalog.exercises_of("softmax") if name != "softmax"}

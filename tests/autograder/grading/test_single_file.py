@@ -9,13 +9,8 @@ import pytest
 
 from autograder.grading import single_file
 from autograder.grading.results import as_record
-from autograder.grading.single_file import (
-    Unreadable,
-    grade_file,
-    grade_object,
-    grade_source,
-    read_source,
-)
+from autograder.grading.single_file import Unreadable, grade_file, grade_object, grade_source, read_source
+from course import catalog
 from course.errors import CourseError
 from course.folder import course_seed, seed_path
 from tests.course.toy_exercise import RIGHT, make
@@ -36,22 +31,12 @@ def live(source: str):
 
 
 ONCE = "import numpy as np\ndef doubled(x, times=1):\n    if np.ndim(x) != 1: raise ValueError\n    return x * 2.0\n"
-SQUARED = "def doubled(x, times=1):\n    return x * x\n"
-ODD = "def doubled(x, times=1):\n    return x * 2.0 + 0.1\n"
+HEAD = "def doubled(x, times=1):\n    "
+SQUARED, ODD, STUB = f"{HEAD}return x * x\n", f"{HEAD}return x * 2.0 + 0.1\n", f"{HEAD}raise NotImplementedError\n"
+ONE_PARAMETER = "def doubled(x):\n    return x\n"
 
 
-@pytest.mark.parametrize(
-    "source",
-    [
-        RIGHT,
-        ONCE,
-        SQUARED,
-        ODD,
-        "def doubled(x, times=1):\n    raise NotImplementedError\n",
-        "def doubled(x):\n    return x\n",
-        "def doubled(x, times=1):\n    return 1 / 0\n",
-    ],
-)
+@pytest.mark.parametrize("source", [RIGHT, ONCE, SQUARED, ODD, STUB, ONE_PARAMETER, f"{HEAD}return 1 / 0\n"])
 def test_a_live_object_gets_the_same_report_as_its_file(source):
     assert as_record(grade_object(live(source), TOY, seed=SEED), "f") == as_record(grade(source), "f")
 
@@ -74,13 +59,13 @@ def test_an_unknown_mistake_gets_no_name_but_the_hint():
 
 
 def test_every_failed_property_of_an_answer_that_ran_has_a_hint():
-    for source in (ONCE, SQUARED, ODD, "def doubled(x, times=1):\n    raise ValueError\n"):
+    for source in (ONCE, SQUARED, ODD, f"{HEAD}raise ValueError\n"):
         for entry in as_record(grade(source), "f")["properties"]:
             assert isinstance(entry["hint"], str) and entry["hint"] or entry["passed"] and entry["hint"] is None
 
 
 def test_a_stub_is_not_done_and_earns_nothing():
-    report = grade("def doubled(x, times=1):\n    raise NotImplementedError\n")
+    report = grade(STUB)
     assert report.not_done and report.points == 0 and report.reason == "doubled is not done yet"
 
 
@@ -91,17 +76,22 @@ def test_a_file_without_the_function_says_so():
 
 
 def test_changed_parameters_get_their_own_words():
-    assert "has no parameter `times`" in grade("def doubled(x):\n    return x\n").reason
+    assert "has no parameter `times`" in grade(ONE_PARAMETER).reason
     assert "has `n` where `times` should be" in grade("def doubled(x, n):\n    return x\n").reason
     assert "also requires `y`" in grade("def doubled(x, y, times=1):\n    return x\n").reason
 
 
-def test_extra_parameters_with_defaults_are_fine():
-    assert grade(RIGHT.replace("times=1)", "times=1, verbose=False)")).passed
-
-
-def test_a_warning_costs_nothing():
-    assert grade("import warnings\n" + RIGHT.replace("return", "warnings.warn('careful')\n    return")).passed
+@pytest.mark.parametrize(
+    "source",
+    [
+        RIGHT.replace("times=1)", "times=1, verbose=False)"),
+        "import warnings\n" + RIGHT.replace("return", "warnings.warn('careful')\n    return"),
+        RIGHT + "\nif __name__ == '__main__':\n    raise SystemExit(1)\n",
+    ],
+    ids=["another parameter with a default", "a warning", "lines for a script"],
+)
+def test_additions_that_change_no_result_cost_nothing(source):
+    assert grade(source).passed
 
 
 # Reading files -----------------------------------------------------------------------------------------------------
@@ -154,10 +144,6 @@ def test_the_answer_does_not_learn_the_folder_of_its_file(tmp_path):
     assert "it is answer.py submission" in reason and str(tmp_path) not in reason
 
 
-def test_names_that_python_reserves_for_scripts_do_not_run():
-    assert grade(RIGHT + "\nif __name__ == '__main__':\n    raise SystemExit(1)\n").passed
-
-
 # The secret seed ---------------------------------------------------------------------------------------------------
 
 
@@ -182,11 +168,9 @@ def test_without_a_seed_given_the_courses_own_is_used(tmp_path, monkeypatch):
 
 
 def test_a_refusal_in_the_students_own_words_is_named():
-    from course import catalog
-
     source = (
         "def cosine_similarity(a, b):\n    if a.shape != b.shape or not a.any() or not b.any():\n"
         "        raise ValueError('nothing to compare')\n    return a @ b / (a @ a) ** 0.5 / (b @ b) ** 0.5\n"
     )
-    report = single_file.grade_source(source, "answer.py", catalog.exercise("cosine_similarity"), seed=8191)
+    report = grade_source(source, "answer.py", catalog.exercise("cosine_similarity"), seed=8191)
     assert ["refused with an error" in (f.misconception or "") for f in report.findings if not f.passed] == [True]

@@ -41,46 +41,21 @@ COLUMNS = (
 ).split()
 
 
-def answer(name, *passed, misconceptions=(), reason=None, not_done=False, through=()):
+def answer(name, *passed, misconceptions=(), **more):
     """A record of an exercise whose properties are worth two points each."""
+    points, most = 2.0 * sum(passed), 2.0 * len(passed)
     properties = [
-        {
-            "title": f"{name} {number}",
-            "passed": bool(p),
-            "points": 2.0 * p,
-            "max_points": 2.0,
-            "hint": None,
-            "misconception": dict(misconceptions).get(number),
-            "detail": None,
-        }
+        dict(title=f"{name} {number}", passed=bool(p), points=2.0 * p, max_points=2.0, hint=None, detail=None)
+        | {"misconception": dict(misconceptions).get(number)}
         for number, p in enumerate(passed)
     ]
-    return {
-        "file": "toy",
-        "exercise": name,
-        "points": 2.0 * sum(passed),
-        "max_points": 2.0 * len(passed),
-        "properties": properties,
-        "reason": reason,
-        "not_done": not_done,
-        "through": list(through),
-    }
+    record = dict(file="toy", exercise=name, points=points, max_points=most, properties=properties)
+    return record | dict(reason=None, not_done=False, through=[]) | more
 
 
-def results(*exercises, seconds=1.0, notes=(), flags=(), missing=False, refused=None, general=()):
-    return {
-        "notes": list(general),
-        "notebooks": {
-            "toy": {
-                "missing": missing,
-                "refused": refused,
-                "seconds": seconds,
-                "notes": list(notes),
-                "flags": list(flags),
-                "exercises": list(exercises),
-            }
-        },
-    }
+def results(*exercises, general=(), **more):
+    work = dict(missing=False, refused=None, seconds=1.0, notes=[], flags=[], exercises=list(exercises))
+    return {"notes": list(general), "notebooks": {"toy": work | more}}
 
 
 class Course:
@@ -99,11 +74,9 @@ class Course:
         (self.folder / "release" / "toy").mkdir(parents=True)
         nbformat.write(nbformat.v4.new_notebook(), self.folder / "release" / "toy" / "toy.ipynb")
         (self.folder / "source" / "toy").mkdir(parents=True)
-        (self.folder / "source" / "toy" / "toy.ipynb").write_text(
-            json.dumps(
-                {"cells": [{"metadata": {}}, *({"metadata": {"nbgrader": {"grade_id": name}}} for name, _, _ in CELLS)]}
-            )
-        )
+        marked = [{"metadata": {"nbgrader": {"grade_id": name}}} for name, _, _ in CELLS]
+        source = json.dumps({"cells": [{"metadata": {}}, *marked]})
+        (self.folder / "source" / "toy" / "toy.ipynb").write_text(source)
 
     def enrol(self, *students, **more):
         for student in students:
@@ -117,7 +90,7 @@ class Course:
         return place
 
     def grade(self, student, found, mix=0.0, add=0.0, stretch=0.0, written=None, hours=-6.0, penalty=None):
-        """found: the content of results.json, or bytes, or None for no such file"""
+        """found: the content of results.json, or bytes, or None for no such file; the student is enrolled"""
         stamp = DUE + datetime.timedelta(hours=hours)
         submitted = self.hand_in(student, f"{stamp} UTC")
         place = self.hand_in(student, f"{stamp} UTC", "autograded")
@@ -127,15 +100,14 @@ class Course:
             found = {"graded": {"submission": read_folder(submitted).digest, "release": release}, **found}
         if found is not None:
             (place / "results.json").write_bytes(found if isinstance(found, bytes) else json.dumps(found).encode())
+        self.gradebook.update_or_create_student(student)
         submission = self.gradebook.update_or_create_submission("toy", student, timestamp=str(stamp))
         submission.notebooks[0].late_submission_penalty = penalty
         for grade in submission.notebooks[0].grades:
             grade.needs_manual_grade = grade.name == "written-toy" and written is None
             grade.auto_score = {"check-mix": mix, "check-add": add, "check-stretch": 0.0}.get(grade.name)
-            if grade.name == "check-stretch":
-                grade.extra_credit = stretch
-            if grade.name == "written-toy":
-                grade.manual_score = written
+            grade.extra_credit = stretch if grade.name == "check-stretch" else None
+            grade.manual_score = written if grade.name == "written-toy" else None
         self.gradebook.db.commit()
 
     def by_hand(self, student, cell, **values):
@@ -182,52 +154,36 @@ def course(released, tmp_path):
 @pytest.fixture
 def class_(course):
     """ada: all, bonus too; ben: late, a misconception; cleo: not begun; dan: nothing; eva: no notebook came out."""
-    course.enrol("ada", "ben", "cleo", "dan", "eva")
-    course.grade(
-        "ada",
-        results(answer("mix", 1, 1), answer("add", 1), answer("stretch", 1, 1), seconds=2.0),
-        mix=4,
-        add=2,
-        stretch=4,
-        written=2.5,
+    course.enrol("dan", "eva")
+    found = results(answer("mix", 1, 1), answer("add", 1), answer("stretch", 1, 1), seconds=2.0)
+    course.grade("ada", found, mix=4, add=2, stretch=4, written=2.5)
+    found = results(
+        answer("mix", 1, 0, misconceptions={1: SWAP}),
+        answer("add", 1),
+        answer("stretch", 0, 0, misconceptions={0: SWAP, 1: SWAP}),
+        seconds=7.0,
+        notes=["check-add was missing"],
+        flags=[{"kind": "made up", "text": "answered what was not asked", "exercise": "mix"}],
     )
-    course.grade(
-        "ben",
-        results(
-            answer("mix", 1, 0, misconceptions={1: SWAP}),
-            answer("add", 1),
-            answer("stretch", 0, 0, misconceptions={0: SWAP, 1: SWAP}),
-            seconds=7.0,
-            notes=["check-add was missing"],
-            flags=[{"kind": "made up", "text": "answered what was not asked", "exercise": "mix"}],
-        ),
-        mix=2,
-        add=2,
-        hours=25,
-        penalty=1.5,
+    course.grade("ben", found, mix=2, add=2, hours=25, penalty=1.5)
+    found = results(
+        answer("mix", 0, 0, reason="mix is not done yet", not_done=True),
+        answer("add", 0, reason="nothing is there so far", not_done=True),
+        answer("stretch", 0, 0, reason="the notebook raised ValueError"),
+        seconds=4.0,
     )
-    begun = dict(reason="mix is not done yet", not_done=True), dict(reason="nothing is there so far", not_done=True)
-    idle = [answer("mix", 0, 0, **begun[0]), answer("add", 0, **begun[1])]
-    course.grade(
-        "cleo", results(*idle, answer("stretch", 0, 0, reason="the notebook raised ValueError"), seconds=4.0), written=0
-    )
+    course.grade("cleo", found, written=0)
     course.hand_in("eva")
     return course
 
 
 def test_totals_are_those_that_nbgrader_exports(class_):
     assert class_.gradebook.find_submission("toy", "ada").score == 12.5
-    assert {student.name: student.total for student in class_.report().students} == {
-        "ada": 4 + 2 + 4 + 2.5,
-        "ben": 2 + 2 - 1.5,
-        "cleo": 0,
-        "dan": 0,
-        "eva": 0,
-    }
+    totals = {student.name: student.total for student in class_.report().students}
+    assert totals == {"ada": 4 + 2 + 4 + 2.5, "ben": 2 + 2 - 1.5, "cleo": 0, "dan": 0, "eva": 0}
 
 
 def test_a_penalty_takes_no_more_than_there_is(course):
-    course.enrol("ada")
     course.grade("ada", results(answer("mix", 1, 0)), mix=2, hours=50, penalty=9.0)
     assert (course.student("ada").total, course.student("ada").hours_late) == (0, 50)
 
@@ -252,7 +208,6 @@ def test_properties_misconceptions_and_times_are_counted_by_student(class_):
 
 
 def test_the_most_frequent_misconception_comes_first(course):
-    course.enrol("ada", "ben")
     course.grade("ada", results(answer("mix", 0, 0, misconceptions={0: "rare", 1: "common"})))
     course.grade("ben", results(answer("mix", 1, 0, misconceptions={1: "common"})), mix=2)
     found = [(text, len(students)) for _, text, students in course.report().misconceptions()]
@@ -282,7 +237,6 @@ def test_the_terminal_says_all_of_it(class_):
 
 
 def test_a_submission_that_could_not_be_read_says_why(course):
-    course.enrol("ada", "ben")
     course.grade("ada", results(refused="the notebook is no valid JSON", notes=["the notebook could not be read"]))
     course.grade("ben", results(missing=True))
     assert course.student("ada").problems == ["the notebook is no valid JSON"]
@@ -316,7 +270,6 @@ def test_what_was_graded_under_an_older_release_is_said(class_):
 
 
 def test_a_grade_that_does_not_say_what_it_is_of_is_told_of(course):
-    course.enrol("ada")
     course.grade("ada", json.dumps(results(answer("mix", 1, 1))).encode(), mix=4)
     assert list(stale(course)) == ["ada"]
 
@@ -334,7 +287,6 @@ def test_students_whom_the_gradebook_does_not_know_are_told_of(class_):
 
 
 def test_an_older_record_without_the_field_not_done_is_read(course):
-    course.enrol("ada")
     record = {key: value for key, value in answer("mix", 0, 0, reason="not begun").items() if key != "not_done"}
     course.grade("ada", results(record, flags=["mix: in words"]), mix=0)
     assert course.student("ada").problems == ["mix: not begun"] and course.student("ada").review == ["mix: in words"]
@@ -348,7 +300,6 @@ def csv_rows(course: Course, folder) -> list[dict[str, str]]:
 
 def test_the_csv_says_through_which_answers_another_was_graded_again(course, tmp_path):
     older = {key: value for key, value in answer("mix", 1, 1).items() if key != "through"}
-    course.enrol("ada")
     course.grade("ada", results(older, answer("add", 1, through=["mix", "other"])), mix=4, add=2)
     rows = {row["exercise"]: row["through"] for row in csv_rows(course, tmp_path)}
     assert rows["mix"] == "" and rows["add"] == "mix | other"
@@ -376,7 +327,6 @@ DAMAGED = {
 
 @pytest.mark.parametrize("what", [*DAMAGED, "missing"])
 def test_a_damaged_record_is_reported_and_the_scores_stay(course, what):
-    course.enrol("ada")
     course.grade("ada", DAMAGED.get(what), mix=4)
     ada = course.student("ada")
     assert ada.total == 4 and len(ada.problems) == 1 and "results.json" in ada.problems[0]
@@ -384,7 +334,6 @@ def test_a_damaged_record_is_reported_and_the_scores_stay(course, what):
 
 
 def test_a_record_that_is_a_link_is_not_followed(course, tmp_path):
-    course.enrol("ada")
     course.grade("ada", None, mix=4)
     (tmp_path / "elsewhere").write_text(json.dumps(results(notes=["from elsewhere"])))
     (course.folder / "autograded" / "ada" / "toy" / "results.json").symlink_to(tmp_path / "elsewhere")
@@ -422,41 +371,16 @@ def test_no_cell_of_the_csv_begins_a_formula(course, tmp_path, begin):
 def test_the_csv_has_the_numbers(class_, tmp_path):
     rows = {(row["student"], row["exercise"]): row for row in csv_rows(class_, tmp_path)}
     assert len(rows) == 5 * len(CELLS)
-    ben = rows["ben", "mix"]
-    assert (
-        ben.items()
-        >= {
-            "kind": "code",
-            "status": "graded",
-            "score": "2.0",
-            "max_score": "4.0",
-            "hours_late": "25.0",
-            "late_penalty": "1.5",
-            "passed": "1",
-            "properties": "2",
-            "failed_properties": "mix 1",
-            "misconceptions": SWAP,
-            "seconds": "7.0",
-            "to_grade": "no",
-        }.items()
-    )
+    wanted = dict(kind="code", status="graded", score="2.0", max_score="4.0", hours_late="25.0", late_penalty="1.5")
+    wanted |= dict(passed="1", properties="2", failed_properties="mix 1", misconceptions=SWAP, seconds="7.0")
+    assert rows["ben", "mix"].items() >= {**wanted, "to_grade": "no"}.items()
     assert rows["ada", "stretch"]["kind"] == "bonus" and rows["ada", "stretch"]["score"] == "4.0"
     assert rows["ben", "written-toy"]["to_grade"] == "yes" and rows["dan", "mix"]["status"] == "not handed in"
     assert rows["eva", "mix"]["status"] == "not graded" and rows["cleo", "mix"]["reason"] == "mix is not done yet"
 
 
 def test_no_text_moves_the_cursor_or_turns_letters_around(course):
-    course.enrol(HOSTILE.replace("/", ""), first_name=HOSTILE)
-    course.grade(
-        HOSTILE.replace("/", ""),
-        results(
-            answer("mix", 0, 1, misconceptions={0: HOSTILE}, reason=HOSTILE),
-            notes=[HOSTILE * 99],
-            flags=["a\nb\r\x00c\ud800"],
-        ),
-        mix=2,
-    )
-    text = as_text(course.report())
+    text = as_text(hostile_class(course))
     assert all(letter.isprintable() or letter == "\n" for letter in text)
     assert "evil" in text and "- a b \N{REPLACEMENT CHARACTER}c" in text
 
@@ -475,13 +399,9 @@ class Tags(HTMLParser):
 
 def hostile_class(course):
     name = HOSTILE.replace("/", "")
-    course.enrol(name, "ben")
-    record = results(
-        answer("mix", 0, 1, misconceptions={0: HOSTILE}, reason=HOSTILE),
-        notes=[HOSTILE],
-        flags=[HOSTILE],
-        general=[HOSTILE],
-    )
+    course.enrol(name, first_name=HOSTILE)
+    found = answer("mix", 0, 1, misconceptions={0: HOSTILE}, reason=HOSTILE)
+    record = results(found, notes=[HOSTILE * 99], flags=[HOSTILE, "a\nb\r\x00c\ud800"], general=[HOSTILE])
     for prop in record["notebooks"]["toy"]["exercises"][0]["properties"]:
         prop["title"] = f"$x^{{$ {HOSTILE} & 漢字 {prop['title']}"
     course.grade(name, record, mix=2)
@@ -505,15 +425,13 @@ def test_the_page_tells_the_same_twice(class_):
 
 
 def test_one_student_is_a_class(course):
-    course.enrol("ada")
     course.grade("ada", results(answer("mix", 1, 1)), mix=4, written=3)
     report = course.report()
     assert "1 of 1 student handed in; 1 graded." in as_text(report)
     assert "median 7, mean 7, from 7 to 7" in html_page.as_html(report)
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("width", [390, 1280])
+@pytest.mark.parametrize("scheme, width", [("light", 1280), ("dark", 390)])
 def test_the_page_reads_in_a_browser_from_a_file(watched, course, tmp_path, scheme, width):
     (tmp_path / "page.html").write_text(html_page.as_html(hostile_class(course)), "utf-8")
     watch = watched(viewport={"width": width, "height": 800}, color_scheme=scheme)
