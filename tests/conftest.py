@@ -143,20 +143,18 @@ def own_course(tmp_path_factory):
     os.environ["COURSE_DIR"] = str(tmp_path_factory.mktemp("own") / "course")
 
 
-# The headless shell first: the same engine without windows, for about half of the work.
+def skip(reason: str, required: str) -> None:
+    """Skip a test for want of something, except where the environment requires that: then it fails."""
+    if os.environ.get(required) == "1":
+        pytest.fail(f"{required}=1, but {reason}")
+    pytest.skip(reason)
 
 
 @pytest.fixture(scope="session")
 def browser():
     path = chromium_path()
     if path is None:
-        if os.environ.get("REQUIRE_BROWSER") == "1":
-            pytest.fail(
-                "REQUIRE_BROWSER=1, but no Chromium is on the PATH (Debian: apt-get install chromium-headless-shell)"
-            )
-        pytest.skip(
-            "no Chromium on the PATH: browser tests are skipped (Debian: apt-get install chromium-headless-shell)"
-        )
+        skip("no Chromium is on the PATH (Debian: apt-get install chromium-headless-shell)", "REQUIRE_BROWSER")
     from playwright.sync_api import sync_playwright
 
     with sync_playwright() as playwright:
@@ -251,9 +249,7 @@ def smollm2_file():
 
     path = smollm2.find()
     if path is None:
-        if os.environ.get("REQUIRE_MODEL") == "1":
-            pytest.fail("REQUIRE_MODEL=1, but SmolLM2-135M is not there: make model")
-        pytest.skip("SmolLM2-135M is not there: tests that run it are skipped (make model)")
+        skip("SmolLM2-135M is not there: make model", "REQUIRE_MODEL")
     return path
 
 
@@ -294,7 +290,7 @@ class Watched:
 
 def new_page(browser, **options):
     context = browser.new_context(**options)
-    context.set_default_timeout(15_000)
+    context.set_default_timeout(60_000)  # milliseconds: on a busy machine much takes seconds
     return context.new_page()
 
 
@@ -334,25 +330,23 @@ def watched(browser, _pages):
             seen.page.context.close()
 
 
-class _Quiet(http.server.SimpleHTTPRequestHandler):
+class Quiet(http.server.SimpleHTTPRequestHandler):
     def log_message(self, *args):
         pass
+
+
+def start_server(handler: type[Quiet], folder: Path, **options) -> str:
+    """Serve a folder on loopback, for as long as this process runs; returns the address."""
+    handle = functools.partial(handler, directory=str(folder), **options)
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handle)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    return f"http://127.0.0.1:{server.server_port}"
 
 
 @pytest.fixture(scope="session")
 def serve():
     """`serve(folder)` serves a folder on loopback and returns its address."""
-    servers = []
-
-    def start(folder: Path) -> str:
-        server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(_Quiet, directory=str(folder)))
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        servers.append(server)
-        return f"http://127.0.0.1:{server.server_port}"
-
-    yield start
-    for server in servers:
-        server.shutdown()
+    return functools.partial(start_server, Quiet)
 
 
 @pytest.fixture(scope="session")
@@ -372,12 +366,12 @@ def jupyter():
         quiet = dict(stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         servers.append(subprocess.Popen(command, cwd=folder, env={**os.environ, **environment}, **quiet))
         address = f"http://127.0.0.1:{port}"
-        for _ in range(120):
+        for _ in range(240):
             with contextlib.suppress(OSError):
                 urllib.request.urlopen(f"{address}/{page}", timeout=5).read()
                 return address
             time.sleep(0.5)
-        pytest.fail(f"jupyter {app} did not answer within a minute")
+        pytest.fail(f"jupyter {app} did not answer within two minutes")
 
     yield start
     for server in servers:
@@ -400,9 +394,7 @@ def needs_jail():
     from autograder.sandbox import bubblewrap
 
     if bubblewrap.problem():
-        if os.environ.get("REQUIRE_JAIL") == "1":
-            pytest.fail(f"REQUIRE_JAIL=1, but {bubblewrap.problem()}")
-        pytest.skip(f"no jail: {bubblewrap.problem()}")
+        skip(f"no jail: {bubblewrap.problem()}", "REQUIRE_JAIL")
 
 
 @pytest.fixture

@@ -11,8 +11,9 @@ from nbgrader.api import Gradebook
 from course.folder import COURSE_DIR, ROOT
 
 
-def run(*arguments):
-    return subprocess.run([sys.executable, "-m", "autograder", *arguments], cwd=ROOT, capture_output=True, text=True)
+def run(program, *arguments, **options):
+    command = [sys.executable, "-m", program, *arguments]
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, **options)
 
 
 @pytest.mark.parametrize(
@@ -23,13 +24,13 @@ def run(*arguments):
     ],
 )
 def test_unknown_names_are_one_line_and_not_zero(arguments, words):
-    done = run(*arguments)
+    done = run("autograder", *arguments)
     assert done.returncode != 0 and done.stdout == ""
     assert re.search(words, done.stderr) and len(done.stderr.strip().splitlines()) == 1
 
 
 def test_help_lists_the_commands():
-    done = run("--help")
+    done = run("autograder", "--help")
     assert done.returncode == 0
     for command in ("assemble", "release", "grade", "report", "try", "doctor"):
         assert command in done.stdout
@@ -39,11 +40,5 @@ def test_nbgraders_own_commands_find_the_course_from_the_root_of_the_checkout(tm
     with Gradebook(f"sqlite:///{tmp_path / 'gradebook.db'}", "attention") as gradebook:
         gradebook.add_student("ada")
     environment = {name: value for name, value in os.environ.items() if not name.startswith("JUPYTER_")}
-    done = subprocess.run(
-        [sys.executable, "-m", "nbgrader", "db", "student", "list"],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        env={**environment, COURSE_DIR: str(tmp_path)},
-    )
+    done = run("nbgrader", "db", "student", "list", env={**environment, COURSE_DIR: str(tmp_path)})
     assert "There are 1 students" in done.stdout and "ada" in done.stdout, done.stderr

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from types import SimpleNamespace
 
 import pytest
 
@@ -30,11 +29,10 @@ def softmax(x, axis=-1):
 def attempt_here(capfd, jail_if_there_is_one):
     """The same command in this process, which has imported everything. The file is run in one of its own as ever."""
 
-    def run(*arguments):
+    def run(*arguments) -> subprocess.CompletedProcess:
         capfd.readouterr()
         status = command_line.main(["try", *map(str, arguments)])
-        said = capfd.readouterr()
-        return SimpleNamespace(returncode=status, stdout=said.out, stderr=said.err)
+        return subprocess.CompletedProcess(arguments, status, *capfd.readouterr())
 
     return run
 

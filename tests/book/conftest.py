@@ -5,13 +5,10 @@
 
 from __future__ import annotations
 
-import functools
 import gzip
-import http.server
 import os
-import subprocess
+import shutil
 import sys
-import threading
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -20,30 +17,30 @@ import pytest
 from book import build_stamp
 from course.folder import ROOT
 from tests.book.pages import WIDTHS, begin, nothing_went_wrong
-from tests.conftest import new_page
+from tests.conftest import Quiet, new_page, start_server
 
 sys.path.insert(0, str(Path(__file__).parent))
 
 import toy  # noqa: E402
-
-STRICT = ("-W", "-n", "--keep-going")
 
 
 @pytest.fixture(scope="session")
 def toy_book(shared):
     """The root of a toy course that has been built with warnings as errors."""
 
-    def make(folder):
-        done = toy.build(toy.make(folder), *STRICT)
-        assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
-
-    return shared("toy", make)
+    return shared("toy", lambda folder: toy.build(toy.make(folder), *toy.STRICT))
 
 
 @pytest.fixture(scope="session")
 def toy_site(toy_book):
     """The folder of the built toy site."""
     return toy_book / "_build" / "html"
+
+
+@pytest.fixture
+def again(toy_book, tmp_path):
+    """The built toy book once more, to change it."""
+    return shutil.copytree(toy_book, tmp_path / "again")
 
 
 @pytest.fixture(scope="session")
@@ -65,15 +62,7 @@ def build_book(done: Path) -> None:
     html = ROOT / "_build" / "html"
     if not build_stamp.is_current(html):
         build_stamp.path(html).unlink(missing_ok=True)
-        run = subprocess.run(
-            [str(Path(sys.executable).with_name("jupyter-book")), "build", ".", "--all", *STRICT],
-            cwd=ROOT,
-            text=True,
-            capture_output=True,
-            timeout=1800,
-            env={**os.environ, "EDITION": ""},
-        )
-        assert run.returncode == 0, run.stdout[-3000:] + run.stderr[-3000:]
+        toy.build(ROOT, "--all", *toy.STRICT)
         build_stamp.path(html).write_text(build_stamp.made_from(), "ascii")
     done.touch()
 
@@ -84,14 +73,14 @@ def addresses(site, serve):
 
 
 @pytest.fixture
-def visit(addresses, browser):
-    """`visit(page, scheme="http")` opens a page of the book for one test alone; nothing on it may go wrong."""
+def open_page(browser):
+    """`open_page(address, **context)` opens a page for one test alone; nothing on it may go wrong."""
     opened = []
 
-    def go(page, scheme="http"):
-        page_of_its_own = new_page(browser, viewport=WIDTHS["laptop"], reduced_motion="reduce")
-        opened.append(begin(page_of_its_own, f"{addresses[scheme]}/{page}.html"))
-        return page_of_its_own
+    def go(address, **options):
+        page = new_page(browser, **{"viewport": WIDTHS["laptop"], **options})
+        opened.append(begin(page, address))
+        return page
 
     yield go
     for seen in opened:
@@ -99,7 +88,19 @@ def visit(addresses, browser):
         nothing_went_wrong(seen)
 
 
-class _Packing(http.server.SimpleHTTPRequestHandler):
+@pytest.fixture
+def visit(addresses, open_page):
+    """`visit(page, scheme="http")`: the same for a page of the book."""
+    return lambda page, scheme="http": open_page(f"{addresses[scheme]}/{page}.html", reduced_motion="reduce")
+
+
+@pytest.fixture
+def toy_page(toy_site, open_page):
+    """The chapter of the toy book, from the file system; nothing on it may go wrong."""
+    return open_page(f"{toy_site.as_uri()}/chapters/toy.html")
+
+
+class _Packing(Quiet):
     """A server as a book is published on: text is packed with gzip, and an unknown address gives 404.html."""
 
     def __init__(self, *args, sent: dict[str, int], **kwargs):
@@ -123,24 +124,13 @@ class _Packing(http.server.SimpleHTTPRequestHandler):
         name = urlsplit(self.path).path
         self.sent[name] = self.sent.get(name, 0) + len(content)
 
-    def log_message(self, *args):
-        pass
-
 
 @pytest.fixture
 def serve_packed():
     """`serve_packed(folder)` gives the address of such a server, and the bytes that it sends, by path."""
-    servers = []
 
     def start(folder: Path) -> tuple[str, dict[str, int]]:
         sent: dict[str, int] = {}
-        server = http.server.ThreadingHTTPServer(
-            ("127.0.0.1", 0), functools.partial(_Packing, directory=str(folder), sent=sent)
-        )
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        servers.append(server)
-        return f"http://127.0.0.1:{server.server_port}", sent
+        return start_server(_Packing, folder, sent=sent), sent
 
-    yield start
-    for server in servers:
-        server.shutdown()
+    return start

@@ -55,11 +55,8 @@ def test_a_card_has_contract_minutes_and_notebook_and_no_result_of_a_check(toy_s
     assert "check(add_one)" in [cell.source for cell in notebook.cells]
 
 
-@pytest.mark.browser
-def test_a_link_to_an_exercise_opens_its_card_and_a_link_into_it_too(toy_site, watched):
-    seen = watched()
-    page = seen.page
-    page.goto(f"{toy_site.as_uri()}/chapters/toy.html")
+def test_a_link_to_an_exercise_opens_its_card_and_a_link_into_it_too(toy_site, toy_page):
+    page = toy_page
     stub = page.get_by_text("raise NotImplementedError")
     assert not stub.is_visible() and page.get_by_text("One more than x.").first.is_visible()
     page.evaluate("location.hash = '#exercise-add_one'")
@@ -69,4 +66,3 @@ def test_a_link_to_an_exercise_opens_its_card_and_a_link_into_it_too(toy_site, w
     page.goto(f"{toy_site.as_uri()}/index.html")
     page.goto(f"{toy_site.as_uri()}/chapters/toy.html#exercise-add_one")
     stub.wait_for(state="visible")
-    seen.assert_clean()

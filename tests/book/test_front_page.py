@@ -14,12 +14,12 @@ from attnlab import data
 from book.directives import front_page
 from course.folder import ROOT
 from tests.book.pages import COLORS, OTHERS, findings
-from tests.conftest import Watched, new_page
 
 pytestmark = pytest.mark.slow
 WORDS = data.seven_tokens().tokens
 WEIGHTS = data.seven_tokens().weights
 BUDGET = 100_000  # bytes beside the page, before packing
+SCREENS = [(1280, 800), (390, 844)]
 INDEX = """\
 ---
 html_theme.sidebar_secondary.remove: true
@@ -41,8 +41,7 @@ def first_page_site(shared):
     def make(folder):
         toy.make(folder, **{"index.md": index})
         shutil.copy(ROOT / "attnlab/data/seven_tokens.npz", folder / "attnlab/data")
-        done = toy.build(folder, "-W", "-n", "--keep-going")
-        assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
+        toy.build(folder, *toy.STRICT)
 
     return shared("front_page", make) / "_build" / "html"
 
@@ -159,8 +158,7 @@ def test_the_tour_shows_one_clear_head_of_each_kind():
 # Browser
 
 
-@pytest.mark.browser
-@pytest.mark.parametrize("width, height", [(1280, 800), (390, 844)])
+@pytest.mark.parametrize("width, height", SCREENS)
 def test_the_sentence_the_picture_and_the_button_are_seen_at_once(hero, width, height):
     page = hero(viewport={"width": width, "height": height})
     for part in ("h1", "h1 + p", ".hero-picture", ".hero-caption", ".hero-wall", ".hero-start"):
@@ -170,7 +168,6 @@ def test_the_sentence_the_picture_and_the_button_are_seen_at_once(hero, width, h
     assert page.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0
 
 
-@pytest.mark.browser
 def test_the_pointer_on_a_square_changes_lines_at_once_and_shows_the_recorded_numbers(hero):
     page = hero()
     page.locator(".hero-word").nth(6).hover()
@@ -184,7 +181,6 @@ def test_the_pointer_on_a_square_changes_lines_at_once_and_shows_the_recorded_nu
     assert numbers == [f"{weight:.2f}" for weight in WEIGHTS[layer, head, 6]]
 
 
-@pytest.mark.browser
 def test_the_keyboard_moves_through_the_words_and_through_the_wall(hero):
     page = hero()
     page.locator(".hero-word[tabindex='0']").focus()
@@ -213,7 +209,6 @@ def test_the_keyboard_moves_through_the_words_and_through_the_wall(hero):
     )
 
 
-@pytest.mark.browser
 def test_on_a_phone_a_tap_chooses_the_word_and_a_finger_moves_over_the_wall(hero):
     page = hero(viewport={"width": 390, "height": 844}, has_touch=True, is_mobile=True)
     page.locator(".hero-word").nth(4).tap()
@@ -238,21 +233,19 @@ WATCH = """(attribute) => {
 }"""
 
 
-@pytest.mark.browser
 def test_it_moves_by_itself_until_the_reader_does_something(hero):
     page = hero(reduced_motion="no-preference")
     heads = page.locator(".hero")
     first = heads.get_attribute("data-head")
     page.evaluate(WATCH, "stroke-width")
-    page.wait_for_timeout(1500)
-    assert heads.get_attribute("data-head") != first and page.evaluate("seen.size") > 5  # through values between
+    page.wait_for_function("([hero, first]) => hero.dataset.head !== first", arg=[heads.element_handle(), first])
+    page.wait_for_function("seen.size > 5")  # through values between
     page.keyboard.press("Shift")
     stays = heads.get_attribute("data-head")
     page.wait_for_timeout(700)
     assert heads.get_attribute("data-head") == stays
 
 
-@pytest.mark.browser
 def test_with_reduced_motion_it_rests_and_jumps(hero):
     page = hero()
     before = page.locator(".hero").get_attribute("data-head")
@@ -260,12 +253,12 @@ def test_with_reduced_motion_it_rests_and_jumps(hero):
     assert page.locator(".hero").get_attribute("data-head") == before
     page.evaluate(WATCH, "d")
     page.locator(".hero-word").nth(2).focus()
+    page.wait_for_function("seen.size > 0")
     page.wait_for_timeout(400)
     assert page.evaluate("seen.size") == 1
 
 
-@pytest.mark.browser
-@pytest.mark.parametrize("width, height", [(1280, 800), (390, 844)])
+@pytest.mark.parametrize("width, height", SCREENS)
 def test_the_longest_caption_has_room_and_moves_nothing(hero, width, height):
     page = hero(viewport={"width": width, "height": height})
     said = {(at, query): caption(*at, query) for at in np.ndindex(30, 9) for query in range(7)}
@@ -278,7 +271,6 @@ def test_the_longest_caption_has_room_and_moves_nothing(hero, width, height):
         assert page.locator(".hero-start").bounding_box() == before
 
 
-@pytest.mark.browser
 def test_in_the_dark_words_and_captions_can_be_read(hero):
     page = hero(color_scheme="dark")
     page.wait_for_function("document.documentElement.dataset.theme === 'dark'")
@@ -286,13 +278,8 @@ def test_in_the_dark_words_and_captions_can_be_read(hero):
     assert findings(page, dict(runOnly=COLORS)) == [] and findings(page, OTHERS) == []
 
 
-@pytest.mark.browser
-def test_without_scripts_there_is_a_still_picture(first_page_site, browser):
-    page = new_page(browser, viewport={"width": 1280, "height": 800}, java_script_enabled=False)
-    seen = Watched(page)
-    page.goto(f"{first_page_site.as_uri()}/index.html")
+def test_without_scripts_there_is_a_still_picture(first_page_site, open_page):
+    page = open_page(f"{first_page_site.as_uri()}/index.html", java_script_enabled=False)
     picture = page.locator("noscript img")
     assert picture.is_visible() and picture.evaluate("image => image.naturalWidth") == 1200
     assert not page.locator(".hero").is_visible()
-    page.context.close()
-    seen.assert_clean()

@@ -53,7 +53,7 @@ def halves(x, factor=2):
 
 @pytest.fixture
 def course(tmp_path):
-    for folder in ("solutions", "course/exercises", "site"):
+    for folder in ("solutions", "course/exercises", "chapters", "site"):
         (tmp_path / folder).mkdir(parents=True)
     (tmp_path / "solutions/double.py").write_text(SOLUTION)
     (tmp_path / "course/exercises/double.py").write_text(EXERCISES)
@@ -129,20 +129,16 @@ def test_public_text_is_not_a_leak(course, public):
 
 
 def test_an_argument_passed_on_under_its_own_name_is_not_a_leak(course):
-    path = course / "solutions/double.py"
-    path.write_text(
-        SOLUTION
-        + "\n\ndef triple(factor):\n    return double(\n        factor=factor,\n        x=factor + 41,\n    )\n"
-    )
+    triple = "def triple(factor):\n    return double(\n        factor=factor,\n        x=factor + 41,\n    )\n"
+    (course / "solutions/double.py").write_text(f"{SOLUTION}\n\n{triple}")
     assert findings(course, "page.html", "plot(factor=factor,)") == []
     assert findings(course, "page.html", "plot(x=factor + 41,)") == ["solutions/double.py:18"]
 
 
 def test_the_calls_of_a_training_loop_are_not_a_leak_but_the_line_between_them_is(course):
-    path = course / "solutions/double.py"
     calls = ["optimizer.zero_grad()", "loss.backward()", "optimizer.step()"]
     body = "\n    ".join([*calls, "loss = triple(optimizer)"])
-    path.write_text(f"{SOLUTION}\n\ndef fit(optimizer):\n    {body}\n")
+    (course / "solutions/double.py").write_text(f"{SOLUTION}\n\ndef fit(optimizer):\n    {body}\n")
     assert findings(course, "page.html", "\n".join(calls)) == []
     assert findings(course, "page.html", "loss = triple(optimizer)") == ["solutions/double.py:19"]
 
@@ -195,7 +191,6 @@ class Net(nn.Module):
 
 
 def test_what_a_stub_gives_is_not_an_answer_and_the_rest_of_its_class_is(course):
-    (course / "chapters").mkdir()
     (course / "chapters/net.md").write_text(HEAD + STUB)
     (course / "solutions/net.py").write_text(NET)
     assert findings(course, "page.html", STUB) == []
@@ -225,11 +220,8 @@ def double(x, factor=2):
 
 
 def test_a_definition_of_the_chapter_itself_is_not_an_answer_but_an_exercise_always_is(course):
-    (course / "chapters").mkdir()
     (course / "chapters/double.md").write_text(HEAD + GIVEN)
-    (course / "solutions/double.py").write_text(
-        SOLUTION + "\n\nclass Scale(nn.Module):\n    def forward(self, x):\n"
-        "        return double(x, self.factor_of_this_layer)\n"
-    )
+    scale = "class Scale(nn.Module):\n    def forward(self, x):\n        return double(x, self.factor_of_this_layer)\n"
+    (course / "solutions/double.py").write_text(f"{SOLUTION}\n\n{scale}")
     assert findings(course, "page.html", "return double(x, self.factor_of_this_layer)") == []
     assert findings(course, "page.html", LINE) == ["solutions/double.py:7"]

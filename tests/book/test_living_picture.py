@@ -19,7 +19,7 @@ def setup(app):
 """
 
 
-def test_a_plain_page_shows_the_tour_and_its_stops_lead_to_the_chapters(tmp_path, watched):
+def test_a_plain_page_shows_the_tour_and_its_stops_lead_to_the_chapters(tmp_path, open_page):
     (tmp_path / "chapters").mkdir()
     (tmp_path / "chapters" / "rope.md").write_text("# Rotary positions\n", "utf-8")
     (tmp_path / "index.md").write_text(PAGE, "utf-8")
@@ -34,13 +34,10 @@ def test_a_plain_page_shows_the_tour_and_its_stops_lead_to_the_chapters(tmp_path
     )
     assert main(["-q", str(tmp_path), str(tmp_path / "site")]) == 0
 
-    seen = watched(reduced_motion="reduce")
-    page = seen.page
-    page.goto((tmp_path / "site" / "index.html").as_uri())
+    page = open_page((tmp_path / "site" / "index.html").as_uri(), reduced_motion="reduce")
     page.locator("[data-mounted=true] [data-widget=living_picture]").wait_for()
     page.locator("[data-stop=rope]").click()
     page.get_by_role("link", name="9. RoPE").click()
     page.wait_for_url("**/chapters/rope.html")
     assert page.get_by_role("heading", name="Rotary positions").is_visible()
     assert "host.js" not in page.content()
-    seen.assert_clean()

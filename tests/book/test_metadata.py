@@ -49,10 +49,8 @@ def test_a_description_is_made_of_the_first_words_without_formulas_and_ends_at_a
 
 
 def test_a_short_beginning_is_filled_up():
-    assert (
-        metadata.description(document([nodes.Text("Two scores.")], [nodes.Text("Which\nwins?")]))
-        == "Two scores. Which wins?"
-    )
+    two = document([nodes.Text("Two scores.")], [nodes.Text("Which\nwins?")])
+    assert metadata.description(two) == "Two scores. Which wins?"
 
 
 @pytest.mark.parametrize("address", ["example.org", "https://", "javascript:alert(1)", 'https://a/"><b>'])

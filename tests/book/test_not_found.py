@@ -1,9 +1,6 @@
 """404.html: whole at any depth of the address, with the way to all chapters and to the search."""
 
-import pytest
 
-
-@pytest.mark.browser
 def test_an_unknown_address_shows_a_whole_page_with_ways_on(toy_site, serve_packed, watched):
     address, sent = serve_packed(toy_site)
     seen = watched()

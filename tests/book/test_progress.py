@@ -4,8 +4,6 @@ import hashlib
 
 import pytest
 
-from tests.conftest import Watched, new_page
-
 pytestmark = pytest.mark.browser
 SHIFTS = """new PerformanceObserver((list) => list.getEntries().forEach((entry) =>
   (window.shift = (window.shift ?? 0) + entry.value))).observe({ type: "layout-shift", buffered: true });"""
@@ -21,10 +19,8 @@ def site(request, toy_site, serve):
     return serve(toy_site) if request.param == "http" else toy_site.as_uri()
 
 
-def test_what_is_done_survives_a_reload_is_marked_and_is_forgotten_when_asked(site, watched):
-    seen = watched()
-    page, requests = seen.page, []
-    page.goto(f"{site}/chapters/toy.html")
+def test_what_is_done_survives_a_reload_is_marked_and_is_forgotten_when_asked(site, open_page):
+    page, requests = open_page(f"{site}/chapters/toy.html"), []
     assert bar(page) == "0 of 2 done"
     page.on("request", lambda request: requests.append(request.url))
     box = page.get_by_role("checkbox", name="I have done add_one")
@@ -61,7 +57,6 @@ def test_what_is_done_survives_a_reload_is_marked_and_is_forgotten_when_asked(si
     button.click()
     assert page.locator(".progress-mark").count() == 0 and not button.is_visible()
     assert page.evaluate("localStorage.getItem('attention-progress')") is None
-    seen.assert_clean()
 
 
 @pytest.mark.parametrize(
@@ -74,12 +69,11 @@ def test_what_is_done_survives_a_reload_is_marked_and_is_forgotten_when_asked(si
     ],
     ids=["blocked", "broken", "of an older text"],
 )
-def test_where_nothing_or_nonsense_is_stored_the_page_works_and_complains_of_nothing(toy_site, browser, trouble):
-    seen = Watched(new_page(browser))
+def test_where_nothing_or_nonsense_is_stored_the_page_works_and_complains_of_nothing(toy_site, watched, trouble):
+    seen = watched()
     seen.page.add_init_script(trouble)
     seen.page.goto(f"{toy_site.as_uri()}/chapters/toy.html")
     assert bar(seen.page) == "0 of 2 done"
     seen.page.get_by_role("checkbox", name="I have done add_one").check()
     assert bar(seen.page) == "1 of 2 done"
-    seen.page.context.close()
     seen.assert_clean()

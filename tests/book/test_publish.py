@@ -53,13 +53,11 @@ def test_no_file_of_the_private_folders_is_in_it_under_any_name(published, names
 
 def test_no_line_of_a_solution_and_of_a_hidden_test_is_in_it_and_one_would_be_found(published, tmp_path):
     assert list(leaks.scan([published], leaks.answers())) == []
-    copy = tmp_path / "tree"
-    shutil.copytree(published / "notebooks", copy)
+    copy = shutil.copytree(published / "notebooks", tmp_path / "tree")
     path = copy / "softmax.ipynb"
     notebook = nbformat.read(path, as_version=4)
-    notebook.cells[-1].source += "\n" + ast.unparse(
-        ast.parse((ROOT / "solutions" / "softmax.py").read_text("utf-8")).body[-1].body[-1]
-    )
+    solutions = ast.parse((ROOT / "solutions" / "softmax.py").read_text("utf-8"))
+    notebook.cells[-1].source += "\n" + ast.unparse(solutions.body[-1].body[-1])
     nbformat.write(notebook, path)
     assert list(leaks.scan([copy], leaks.answers())) != []
 

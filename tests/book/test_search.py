@@ -89,21 +89,6 @@ def test_the_toy_book_has_an_index_and_no_page_but_the_search_loads_its_script(t
 # Browser
 
 
-@pytest.fixture
-def search_page(browser):
-    """`search_page(address)` opens the search of a site; nothing may go wrong on it."""
-    opened = []
-
-    def go(address):
-        opened.append(begin(new_page(browser, viewport={"width": 1280, "height": 900}), f"{address}/search.html"))
-        return opened[-1].page
-
-    yield go
-    for seen in opened:
-        seen.page.context.close()
-        nothing_went_wrong(seen)
-
-
 def ask(page, question, press=None):
     """The addresses of the answers."""
     field = page.locator(".bd-search-container input[name=q]")
@@ -114,9 +99,8 @@ def ask(page, question, press=None):
     return page.locator("#search-results .search-hit > a").evaluate_all("all => all.map((link) => link.href)")
 
 
-@pytest.mark.browser
-def test_sections_exercises_and_near_misses_are_found_while_one_types(toy_site, serve, search_page):
-    page = search_page(f"{serve(toy_site.parent)}/html")  # not at the top of the server
+def test_sections_exercises_and_near_misses_are_found_while_one_types(toy_site, serve, open_page):
+    page = open_page(f"{serve(toy_site.parent)}/html/search.html")  # not at the top of the server
     assert ask(page, "add one")[0].endswith("/html/chapters/toy.html#exercise-add_one")
     assert ask(page, "largest number", "Enter")[0].endswith("chapters/toy.html#written-question")
     assert "?q=largest%20number" in page.url
@@ -128,7 +112,6 @@ def test_sections_exercises_and_near_misses_are_found_while_one_types(toy_site, 
     assert not page.locator("script[src*=searchindex]").count()  # the other search is not loaded
 
 
-@pytest.mark.browser
 def test_what_is_typed_before_the_index_is_there_is_answered(toy_site, serve, browser):
     page, held = new_page(browser), []
     page.route("**/names.json", lambda route: held.append(route))
@@ -144,20 +127,15 @@ def test_what_is_typed_before_the_index_is_there_is_answered(toy_site, serve, br
     nothing_went_wrong(seen)
 
 
-@pytest.mark.browser
-def test_the_field_of_another_page_leads_to_the_answers(toy_site, serve, browser):
-    seen = begin(new_page(browser, viewport={"width": 1280, "height": 900}), f"{serve(toy_site)}/chapters/toy.html")
-    page = seen.page
+def test_the_field_of_another_page_leads_to_the_answers(toy_site, serve, open_page):
+    page = open_page(f"{serve(toy_site)}/chapters/toy.html")
     page.locator(".search-button-field").click()
     page.locator("dialog input[name=q]").fill("written question")
     page.keyboard.press("Enter")
     page.locator(".search-hit a[href$='#written-question']").wait_for()
     assert page.locator(".bd-search-container input[name=q]").input_value() == "written question"
-    page.context.close()
-    nothing_went_wrong(seen)
 
 
-@pytest.mark.browser
 def test_where_the_index_is_missing_the_other_search_answers(toy_site, serve, browser, tmp_path):
     folder = shutil.copytree(toy_site, tmp_path / "site", ignore=shutil.ignore_patterns("pagefind"))
     page = new_page(browser)
@@ -166,7 +144,6 @@ def test_where_the_index_is_missing_the_other_search_answers(toy_site, serve, br
     page.context.close()
 
 
-@pytest.mark.browser
 def test_readers_questions_have_their_section_among_the_first_three(visit):
     page, missed = visit("search"), {}
     for question, places in QUESTIONS.items():

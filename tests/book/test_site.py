@@ -150,11 +150,9 @@ def test_every_formula_is_drawn_and_nothing_of_it_is_cut_off(page):
     assert page.locator(".math code").count() == 0  # a formula that could not be set
     sizes = page.locator("math:visible").evaluate_all("all => all.map((one) => one.getBoundingClientRect().width)")
     assert all(width > 3 for width in sizes)
-    assert (
-        page.evaluate("""[...document.querySelectorAll("div.math")].filter((box) =>
+    cut = page.evaluate("""[...document.querySelectorAll("div.math")].filter((box) =>
       box.scrollWidth > box.clientWidth || box.scrollHeight > box.clientHeight).map((box) => box.textContent)""")
-        == []
-    )
+    assert cut == []
 
 
 def test_every_link_leads_somewhere_in_the_book_or_is_a_sound_address(site):
@@ -182,10 +180,8 @@ def test_the_bibliography_has_the_labels_of_the_text_and_no_tex(site):
     assert len(labels) > 50 and all(re.fullmatch(r".+, \d{4}[a-z]?", label) for label in labels)
     assert "Rabe and Staats, 2021" in labels and "$" not in re.sub(r"<script.*?</script>", "", text, flags=re.DOTALL)
     for page in CHAPTERS:
-        links = re.findall(
-            r'<a [^>]*href="../bibliography\.html#[^"]*" title="([^"]*)">(.*?)</a>',
-            (site / f"{page}.html").read_text("utf-8"),
-        )
+        link = r'<a [^>]*href="../bibliography\.html#[^"]*" title="([^"]*)">(.*?)</a>'
+        links = re.findall(link, (site / f"{page}.html").read_text("utf-8"))
         words = {re.sub("<[^>]*>", "", text) for _, text in links}
         assert {one for one in words if "," in one} <= {label.rstrip("ab") for label in labels}  # two of a year
         assert [title for title, _ in links if "$" in title] == []
@@ -305,9 +301,8 @@ def test_every_widget_reacts_to_the_keyboard(page):
         control, key = PRESSES[root.get_attribute("data-widget")]
         before = root.get_by_role("status").text_content()
         root.locator(control).first.press(key)
-        page.wait_for_function(
-            "([said, before]) => said.textContent !== before", arg=[root.get_by_role("status").element_handle(), before]
-        )
+        said = root.get_by_role("status").element_handle()
+        page.wait_for_function("([said, before]) => said.textContent !== before", arg=[said, before])
     in_theme(page, "light")
 
 

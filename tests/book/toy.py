@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
+STRICT = ("-W", "-n", "--keep-going")
 
 CHAPTER = '''\
 ---
@@ -153,12 +154,9 @@ parts:
 
 def make(folder: Path, **texts: str) -> Path:
     """Write the toy course into `folder`: this checkout's machinery, and texts that may be replaced by name."""
+    unused = shutil.ignore_patterns("__pycache__", "samples", "checks", "seven_tokens.npz", "gradebook.db")
     for package in ("course", "attnlab", "book"):
-        shutil.copytree(
-            ROOT / package,
-            folder / package,
-            ignore=shutil.ignore_patterns("__pycache__", "samples", "checks", "seven_tokens.npz", "gradebook.db"),
-        )
+        shutil.copytree(ROOT / package, folder / package, ignore=unused)
     for stray in (folder / "course" / "exercises").glob("[!_]*.py"):
         stray.unlink()
     for name in ("_config.yml", "pyproject.toml"):
@@ -187,13 +185,10 @@ def before(folder: Path) -> dict[str, str]:
     return {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, [str(folder), os.environ.get("PYTHONPATH")]))}
 
 
-def build(folder: Path, *options: str, edition: str = "") -> subprocess.CompletedProcess:
-    """Run `jupyter-book build` there, with that folder's packages before this checkout's."""
-    return subprocess.run(
-        [str(Path(sys.executable).with_name("jupyter-book")), "build", ".", *options],
-        cwd=folder,
-        text=True,
-        capture_output=True,
-        timeout=300,
-        env={**before(folder), "EDITION": edition},
-    )
+def build(folder: Path, *options: str, edition: str = "", works: bool = True) -> str:
+    """Run `jupyter-book build` there, with that folder's packages before this checkout's, and return what it says."""
+    command = [str(Path(sys.executable).with_name("jupyter-book")), "build", ".", *options]
+    said = dict(text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    done = subprocess.run(command, cwd=folder, timeout=1800, env={**before(folder), "EDITION": edition}, **said)
+    assert (done.returncode == 0) == works, done.stdout[-6000:]
+    return done.stdout

@@ -15,6 +15,7 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -27,6 +28,11 @@ from tests.conftest import WITHOUT
 
 GUIDES = ROOT / "guides"
 PATIENCE = 400.0
+# Beginnings of variables that a reader's shell has not.
+NOT_A_READERS = (
+    *("ATTNLAB_", "AUTOGRADER_", "COURSE_DIR", "GRADEBOOK_URL"),
+    *("JUPYTER_", "MAKE", "PYTEST_", "VIRTUAL_ENV"),
+)
 _FENCE = re.compile(
     r"^(?P<mark>(?:% [^\n]*\n)?)(?P<ticks>`{3,})(?P<info>[^\n`]*)\n(?P<body>.*?)^(?P=ticks)$", re.DOTALL | re.MULTILINE
 )
@@ -66,19 +72,12 @@ def blocks(name: str) -> list[Block]:
 
 def clone(folder: Path) -> Path:
     """This checkout as a clone would have it, what is not committed yet included; .venv is the running environment."""
-    listed = subprocess.run(
-        ["git", "-c", "safe.directory=*", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=True,
-    ).stdout
-    for name in filter(None, listed.split("\0")):
+    listing = ["git", "-c", "safe.directory=*", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
+    for name in filter(None, subprocess.check_output(listing, cwd=ROOT, text=True).split("\0")):
         source, place = ROOT / name, folder / name
         if source.is_file() and not source.is_symlink():
             place.parent.mkdir(parents=True, exist_ok=True)
-            place.write_bytes(source.read_bytes())
-            place.chmod(source.stat().st_mode & 0o777)
+            shutil.copy(source, place)
     # The running environment stands in for the one that `make` would take minutes to make, as if it were up to date.
     assert (Path(sys.prefix) / ".ready").exists(), "the environment is none that `make` has made: run `make test`"
     (folder / ".venv").symlink_to(sys.prefix)
@@ -109,20 +108,11 @@ class Session:
         (settings / "jupyter_server_config.py").write_text(
             "c.ServerApp.allow_root = True\nc.ServerApp.open_browser = False\nc.ServerApp.port_retries = 50\n"
         )
-        plain = {
-            name: value
-            for name, value in os.environ.items()
-            if not name.startswith(
-                ("ATTNLAB_", "AUTOGRADER_", "COURSE_DIR", "GRADEBOOK_URL", "JUPYTER_", "MAKE", "PYTEST_", "VIRTUAL_ENV")
-            )
-        }
+        plain = {name: value for name, value in os.environ.items() if not name.startswith(NOT_A_READERS)}
         self.environment = {
             **plain,
-            "HOME": str(scratch),
-            "JUPYTER_CONFIG_DIR": str(settings),
-            "PYTHONUNBUFFERED": "1",
-            "PIP_NO_INDEX": "1",
-            "PIP_DISABLE_PIP_VERSION_CHECK": "1",
+            **dict(HOME=str(scratch), JUPYTER_CONFIG_DIR=str(settings), PYTHONUNBUFFERED="1"),
+            **dict(PIP_NO_INDEX="1", PIP_DISABLE_PIP_VERSION_CHECK="1"),
             "PATH": os.pathsep.join([str(Path(sys.prefix) / "bin"), plain.get("PATH", "")]),
             "PYTHONPATH": os.pathsep.join([str(scratch / "installed"), WITHOUT]),
             **environment,
@@ -158,9 +148,8 @@ class Session:
         if block.mark == "own":
             block = replace(block, text=f'export {block.words}="$OWN_{block.words}"')
         if block.kind == "text":
-            assert shows(block.text, self.output), (
-                f"{block.where}: not in the output of the block above it:\n{self.output}"
-            )
+            said = f"{block.where}: not in the output of the block above it:\n{self.output}"
+            assert shows(block.text, self.output), said
         elif block.kind == "file":
             self._write(block)
         elif block.kind == "python":
@@ -177,14 +166,8 @@ class Session:
             f'trap \'{{ export -p; echo "cd \\"$PWD\\""; }} > {self._state}\' EXIT\n{commands}'
         )
         with out.open("wb") as file:
-            process = subprocess.Popen(
-                ["bash", str(script)],
-                env=self.environment,
-                stdin=subprocess.DEVNULL,
-                stdout=file,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,
-            )
+            streams = dict(stdin=subprocess.DEVNULL, stdout=file, stderr=subprocess.STDOUT)
+            process = subprocess.Popen(["bash", script], env=self.environment, start_new_session=True, **streams)
         try:
             if block.mark == "until":
                 self._interrupt(process, out, block)
@@ -203,9 +186,8 @@ class Session:
         """Wait for the words, then press Ctrl+C, as often as it takes; what hangs all the same is ended."""
         patience = time.monotonic() + PATIENCE
         while block.words not in read(out):
-            assert process.poll() is None and time.monotonic() < patience, (
-                f"{block.where}: {block.words!r} did not come:\n{read(out)}"
-            )
+            waiting = process.poll() is None and time.monotonic() < patience
+            assert waiting, f"{block.where}: {block.words!r} did not come:\n{read(out)}"
             time.sleep(0.1)
         for _ in range(20):
             with contextlib.suppress(ProcessLookupError):

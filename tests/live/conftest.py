@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import importlib.util
 import json
-import os
 import shutil
 import subprocess
 from pathlib import Path
 
 import pytest
+
+from tests.conftest import skip
 
 HERE = Path(__file__).parent
 IMPORTS = f"""\
@@ -22,9 +23,7 @@ import * as engine from {json.dumps((HERE / "node.js").as_uri())};
 def node():
     """`node(code, **given)` runs JavaScript that finds the engine's names and `given`, and returns what it prints."""
     if shutil.which("node") is None:
-        if os.environ.get("REQUIRE_COMPILERS") == "1":
-            pytest.fail("REQUIRE_COMPILERS=1, but node is not on the PATH")
-        pytest.skip("node is not on the PATH: tests of the engine are skipped (Debian: apt-get install nodejs)")
+        skip("node is not on the PATH (Debian: apt-get install nodejs)", "REQUIRE_COMPILERS")
 
     def run(code: str, **given):
         program = f"{IMPORTS}const given = JSON.parse({json.dumps(json.dumps(given))});\n{code}"
@@ -39,11 +38,8 @@ def node():
 @pytest.fixture(scope="session")
 def model_tools():
     """Tests that need the packages of `make model`, to read the model's file and to assemble the kernel."""
-    if all(importlib.util.find_spec(name) for name in ("gguf", "wasmtime")):
-        return
-    if os.environ.get("REQUIRE_MODEL") == "1":
-        pytest.fail("REQUIRE_MODEL=1, but gguf and wasmtime are not installed: make model")
-    pytest.skip("gguf and wasmtime are not installed: tests of the kernel are skipped (make model)")
+    if not all(importlib.util.find_spec(name) for name in ("gguf", "wasmtime")):
+        skip("gguf and wasmtime are not installed: make model", "REQUIRE_MODEL")
 
 
 @pytest.fixture(scope="session")

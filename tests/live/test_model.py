@@ -52,86 +52,73 @@ def expected(ours, ids):
         return [ours(torch.tensor([row]))[0].numpy() for row in ids]
 
 
-def numbers(node, code, tmp_path, **given):
-    """Read what JavaScript saved, as one flat array of float32."""
-    path = tmp_path / "numbers"
-    node(code, path=str(path), **given)
-    return np.fromfile(path, "<f4")
+@pytest.fixture
+def run(node, pieces):
+    """`run(code, **given)` runs JavaScript that finds the opened model, and returns what it prints."""
+
+    def go(code, **given):
+        return node(f"const {{ model, tokenizer }} = engine.opened(given.folder);{code}", folder=str(pieces), **given)
+
+    return go
 
 
-def test_logits_are_those_of_python_on_twenty_texts(node, pieces, ids, expected, tmp_path):
-    found = numbers(
-        node,
-        """
-        const { model } = engine.opened(given.folder);
-        engine.save(given.path, given.ids.map((row) => engine.logitsOf(model, row)));
-        console.log("null");
-        """,
-        tmp_path,
-        folder=str(pieces),
-        ids=ids,
-    )
+@pytest.fixture
+def numbers(run, tmp_path):
+    """`numbers(code, **given)`: the arrays in `all`, to which the code adds, as one flat array of float32."""
+
+    def go(code, **given):
+        path = str(tmp_path / "numbers")
+        run(f"const all = [];{code} engine.save(given.path, all); console.log('null');", path=path, **given)
+        return np.fromfile(path, "<f4")
+
+    return go
+
+
+def test_logits_are_those_of_python_on_twenty_texts(numbers, ids, expected):
+    found = numbers("for (const row of given.ids) all.push(engine.logitsOf(model, row));", ids=ids)
     wanted = np.concatenate(expected)
     np.testing.assert_allclose(found.reshape(wanted.shape), wanted, rtol=0, atol=AGREES)
 
 
-def test_plain_javascript_and_a_cache_filled_in_chunks_give_the_same(node, pieces, ids, expected, tmp_path):
-    row = ids[1]
-    found = numbers(
-        node,
-        """
-        const plain = engine.opened(given.folder, false).model, { model } = engine.opened(given.folder);
-        const all = [engine.logitsOf(plain, given.row)];
-        model.read(given.row.slice(0, 3));
-        model.read(given.row.slice(3, 4));
-        model.read(given.row.slice(4));
+def test_plain_javascript_and_a_cache_filled_in_chunks_give_the_same(numbers, ids, expected):
+    code = """
+        all.push(engine.logitsOf(engine.opened(given.folder, false).model, given.row));
+        for (const [begin, end] of [[0, 3], [3, 4], [4]]) model.read(given.row.slice(begin, end));
         all.push(model.logits(given.row.map((_, position) => [model.layers.length, position])));
-        engine.save(given.path, all);
-        console.log("null");
-        """,
-        tmp_path,
-        folder=str(pieces),
-        row=row,
-    )
+    """
+    found = numbers(code, row=ids[1])
     wanted = np.stack([expected[1]] * 2)
     np.testing.assert_allclose(found.reshape(wanted.shape), wanted, rtol=0, atol=AGREES)
 
 
-def test_recorded_texts_are_written_alike_token_by_token(node, pieces, ours, ids):
+def test_recorded_texts_are_written_alike_token_by_token(run, ours, ids):
     """Eight texts, thirty tokens each, at temperature 0."""
     rows = ids[:8]
     written = [generate(ours, torch.tensor([row]), 30)[0, len(row) :].tolist() for row in rows]
-    found = node(
-        """
-        const { model } = engine.opened(given.folder);
+    code = """
         console.log(JSON.stringify(given.rows.map((row) => {
           model.reset();
           model.read(row);
           return [...engine.generate(model, 30, engine.argmax)];
         })));
-        """,
-        folder=str(pieces),
-        rows=rows,
-    )
-    assert found == written
+    """
+    assert run(code, rows=rows) == written
 
 
-def test_a_head_switched_off_or_set_to_its_mean_changes_what_python_says_it_changes(node, pieces, ours, ids, tmp_path):
+def test_a_head_switched_off_or_set_to_its_mean_changes_what_python_says_it_changes(numbers, ours, ids):
     """The layers before it stay; it and those after are read again."""
     row, layer, head = ids[1], 12, 4
     code = """
-        const { model } = engine.opened(given.folder);
         model.read(given.row);
-        const all = [1, 2].map((how) => {
+        for (const how of [1, 2]) {
           model.heads[given.layer][given.head] = how;
           model.reset(given.layer);
           for (let l = given.layer; l < model.layers.length; l++) model.block(l);
-          return model.logits();
-        });
-        engine.save(given.path, [...all, model.means[given.layer]]);
-        console.log("null");
+          all.push(model.logits());
+        }
+        all.push(model.means[given.layer]);
     """
-    found = numbers(node, code, tmp_path, folder=str(pieces), row=row, layer=layer, head=head)
+    found = numbers(code, row=row, layer=layer, head=head)
     means, d_head = torch.from_numpy(found[2 * ours.embedding.num_embeddings :].copy()), 64
     own = slice(head * d_head, (head + 1) * d_head)
     assert means[own].abs().max() > 0
@@ -151,21 +138,11 @@ def test_a_head_switched_off_or_set_to_its_mean_changes_what_python_says_it_chan
     assert np.abs(found[: len(wanted)] - found[len(wanted) : 2 * len(wanted)]).max() > 10 * AGREES
 
 
-def test_the_weights_of_heads_are_those_of_the_recording(node, pieces, tmp_path):
+def test_the_weights_of_heads_are_those_of_the_recording(numbers):
     """All 270 heads on the seven words that the course reads everywhere."""
     recorded = data.seven_tokens()
-    found = numbers(
-        node,
-        """
-        const { model, tokenizer } = engine.opened(given.folder);
-        model.read(tokenizer.encode(given.text));
-        engine.save(given.path, model.maps.flat());
-        console.log("null");
-        """,
-        tmp_path,
-        folder=str(pieces),
-        text=" ".join(recorded.tokens),
-    )
+    code = "model.read(tokenizer.encode(given.text)); all.push(...model.maps.flat());"
+    found = numbers(code, text=" ".join(recorded.tokens))
     n, at = len(recorded.tokens), 0
     for layer in range(30):
         for t in range(n):

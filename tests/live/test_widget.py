@@ -26,10 +26,7 @@ def site(pieces, tmp_path_factory):
     shutil.copytree(ROOT / "live" / "engine", folder / "_static" / "live")
     (folder / "_static" / "live" / "pieces").symlink_to(pieces)
     (folder / "index.html").write_text(PAGE.format(theme="light"), "utf-8")
-    server = Site(folder)
-    yield server
-    server.shutdown()
-    server.server_close()
+    return Site(folder)
 
 
 @pytest.fixture(scope="module")
@@ -100,26 +97,26 @@ def test_a_head_is_switched_off_set_to_its_mean_and_back(page):
     assert words(page) == whole
 
 
+def wait_for_marks(page, condition):
+    """Wait until the marks on the bars are so: the worker tells where they are."""
+    page.wait_for_function(f"""() => {{
+      const marks = Array.from(document.querySelectorAll(".lm-drawn"), (one) => parseFloat(one.style.left));
+      const low = Math.min(...marks), high = Math.max(...marks);
+      return {condition};
+    }}""")
+
+
 def test_the_marks_on_the_bars_show_what_the_cuts_make_of_the_words(page):
     """At temperature 0 the likeliest word is certain; at a high one the words draw level."""
-
-    def marks():
-        page.wait_for_timeout(400)  # they glide
-        return [
-            float(style.removesuffix("%"))
-            for style in page.locator(".lm-drawn").evaluate_all("all => all.map((one) => one.style.left)")
-        ]
-
     assert page.locator(".lm-key").is_visible()
     page.locator("[data-field=temperature]").fill("0")
-    assert marks() == [100, 0, 0, 0, 0, 0]
+    wait_for_marks(page, "String(marks) === '100,0,0,0,0,0'")
     page.locator("[data-field=temperature]").fill("5")
     page.locator("[data-field=top_k]").fill("6")
     page.locator("[data-field=top_p]").fill("1")
-    low, high = sorted(marks())[0], sorted(marks())[-1]
-    assert 0 < low < high < 4 * low
+    wait_for_marks(page, "0 < low && low < high && high < 4 * low")
     page.locator("[data-field=top_k]").fill("2")
-    assert sorted(marks())[:4] == [0, 0, 0, 0]
+    wait_for_marks(page, "marks.filter((mark) => mark === 0).length >= 4")
 
 
 def test_it_writes_on_and_stops(page, expected):

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import functools
-import http.server
 import json
 import shutil
-import threading
 
 import pytest
 
 from course.folder import ROOT
-from tests.conftest import Watched
+from tests.conftest import Quiet, Watched, start_server
 
 pytestmark = [pytest.mark.slow, pytest.mark.long, pytest.mark.browser]
 TEXT = "The CEO announced record earnings on Friday"
@@ -31,13 +28,13 @@ PAGE = """<!doctype html><html lang="en"><head><meta charset="utf-8"><title>engi
 </script></head><body></body></html>"""
 
 
-class Site(http.server.ThreadingHTTPServer):
-    """The engine and the pieces on loopback. `spoil[name]` is called with a piece's bytes instead of sending them."""
+class Site:
+    """The engine and the pieces on loopback. What `spoil[name]` returns is sent in place of that piece."""
 
     def __init__(self, folder):
         self.asked, self.spoil, site = [], {}, self
 
-        class Handler(http.server.SimpleHTTPRequestHandler):
+        class Handler(Quiet):
             def do_GET(self):
                 name = self.path.split("/")[-1]
                 site.asked.append(name)
@@ -50,12 +47,7 @@ class Site(http.server.ThreadingHTTPServer):
                 else:
                     super().do_GET()
 
-            def log_message(self, *_):
-                pass
-
-        super().__init__(("127.0.0.1", 0), functools.partial(Handler, directory=folder))
-        threading.Thread(target=self.serve_forever, daemon=True).start()
-        self.address = f"http://127.0.0.1:{self.server_port}"
+        self.address = start_server(Handler, folder)
 
 
 @pytest.fixture(scope="module")
@@ -69,10 +61,7 @@ def folder(pieces, tmp_path_factory):
 
 @pytest.fixture
 def site(folder):
-    server = Site(folder)
-    yield server
-    server.shutdown()
-    server.server_close()
+    return Site(folder)
 
 
 @pytest.fixture
@@ -193,31 +182,19 @@ def test_a_broken_piece_is_told_and_fetched_again(context, site, pieces, manifes
 def test_without_simd_or_store_it_works_and_says_so(context, site, folder, script, kept, simd):
     """In a worker, no script of the page is run before: so the worker's own file begins with it."""
     source = (folder / "engine" / "worker.js").read_text("utf-8")
-    site.spoil["worker.js"] = lambda: ""
-    context.route(
-        "**/engine/worker.js",
-        lambda route: route.fulfill(
-            body=f'import "./before.js";\n{source}', headers={"Content-Type": "text/javascript"}
-        ),
-    )
-    context.route(
-        "**/engine/before.js",
-        lambda route: route.fulfill(body=script, headers={"Content-Type": "text/javascript"}),
-    )
+    for name, body in {"worker": f'import "./before.js";\n{source}', "before": script}.items():
+        own = dict(body=body, content_type="text/javascript")
+        context.route(f"**/engine/{name}.js", lambda route, own=own: route.fulfill(**own))
     told = ask(opened(context, site), read=TEXT if simd else "The cat")
     assert of(told, "error") == [] and of(told, "layer") == list(range(30))
     assert (told[-1]["kept"], told[-1]["simd"]) == (kept, simd)
 
 
-def test_what_cannot_be_read_is_said(context, site):
+def test_the_worker_says_what_it_cannot_read(context, site):
     page = opened(context, site)
     assert "type a word" in of(ask(page, read=""), "error")[0]
     assert "256 tokens" in of(ask(page, read="no " * 300), "error")[0]
     assert of(ask(page, read="A"), "layer") == list(range(30))
     site.spoil["manifest.json"] = lambda: None
-    assert "not on this site" in of(ask(opened(context_without_store(page), site), read="A"), "error")[0]
-
-
-def context_without_store(page):
-    """Another reader's browser."""
-    return page.context.browser.new_context()
+    other_reader = page.context.browser.new_context()
+    assert "not on this site" in of(ask(opened(other_reader, site), read="A"), "error")[0]

@@ -102,18 +102,21 @@ class Attack:
     def safe_unjailed(self) -> bool:
         return self.name in SAFE_UNJAILED
 
-    def expected(self) -> dict:
-        return {**FULL, **self.points}
+    def expected(self) -> dict[str, tuple[float, float]]:
+        """The least and the most points of each exercise of a notebook."""
+        wanted = {**FULL, **(ALL_LOST if self.points is None else self.points)}
+        return {name: points if isinstance(points, tuple) else (points, points) for name, points in wanted.items()}
 
     def total(self) -> tuple[float, float]:
         """The least and the most points of a notebook."""
-        ends = [wanted if isinstance(wanted, tuple) else (wanted, wanted) for wanted in self.expected().values()]
-        return sum(least for least, _ in ends), sum(most for _, most in ends)
+        least, most = map(sum, zip(*self.expected().values()))
+        return least, most
 
     def expected_of_file(self) -> tuple[float, float]:
         """The least and the most points of the target."""
-        wanted = self.expected()[TARGET] if self.file is None else self.file
-        return wanted if isinstance(wanted, tuple) else (wanted, wanted)
+        if self.file is None:
+            return self.expected()[TARGET]
+        return self.file if isinstance(self.file, tuple) else (self.file, self.file)
 
 
 ATTACKS: list[Attack] = []
@@ -966,7 +969,7 @@ when_whole("exception_that_lies", "an exception without a name, whose words rais
 """)
 harmless("daemon_left_behind", "a process in a session of its own that would outlive the grading")("""
     import os, subprocess, sys
-    subprocess.Popen([sys.executable, "-c", "import time; time.sleep(120)  # left-behind-by-red-team"],
+    subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)  # left-behind-by-red-team"],
                      start_new_session=True)
 """)
 harmless("threads_left_behind", "threads that print without end, or sleep")("""

@@ -15,6 +15,7 @@ import tempfile
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
 
+from course import release
 from course.folder import ROOT
 from tests.red_team import course as class_
 from tests.red_team.attacks import FULL, RIGHT, STEM, TARGET, Attack, Kit, through
@@ -28,8 +29,10 @@ NOT_RUN = "not run: it would reach beyond its own process or folder"
 
 def main() -> None:
     with tempfile.TemporaryDirectory(prefix="stock-") as scratch:
-        course = Path(scratch) / "course"
-        class_.make(course)
+        released, course = Path(scratch) / "released", Path(scratch) / "course"
+        os.environ["COURSE_DIR"] = str(released)
+        release.bundle(released / "dist")
+        class_.make(released, course)
         safe = {attack.name: attack for attack in ATTACKS if attack.safe_unjailed}
         seen = dict.fromkeys(safe, NOT_YET)
         with ThreadPoolExecutor(max_workers=2) as pool:
@@ -88,8 +91,6 @@ def _points_in_words(attack: Attack, found: dict | None) -> str:
     if not found:
         return "no score"
     got = sum(value or 0.0 for value in found.values())
-    if attack.points is None:
-        return f"{got:g} points" + (" **undeserved**" if got else "")
     least, most = attack.total()
     judged = " **undeserved**" if got > most else " **lost**" if got < least else ""
     return f"{got:g} points{judged}"

@@ -13,6 +13,7 @@ from nbgrader.api import Gradebook
 from course import catalog, release
 from course.folder import course_seed
 from course.kit.exercise import PUBLIC_SEED
+from tests.autograder import processes
 from tests.red_team import course as class_
 from tests.red_team.attacks import FULL, MARK, RIGHT, STEM, TARGET, Kit, through
 
@@ -26,7 +27,7 @@ class Graded:
     log: str
     before: dict[Path, bytes]
     connected: bool
-    left_behind: list[str]
+    left_behind: list[int]
 
     def record(self, name: str) -> dict:
         return json.loads(self.file("autograded", name, "results.json").read_text("utf-8"))
@@ -58,19 +59,9 @@ def graded(needs_jail, released, tmp_path_factory):
         done = class_.grade(course)
         connected = class_.came(server)
     del os.environ[MARK]
-    left = [line for line in _command_lines() if "left-behind-by-red-team" in line]
+    left = processes.running("left-behind-by-red-team")
     release.nbgrader("generate_feedback", STEM, "--force", course=course, check=False)
     return Graded(course, done.stderr, before, connected, left)
-
-
-def _command_lines() -> list[str]:
-    lines = []
-    for entry in Path("/proc").glob("[0-9]*/cmdline"):
-        try:
-            lines.append(entry.read_bytes().replace(b"\0", b" ").decode("utf-8", "replace"))
-        except OSError:
-            continue
-    return lines
 
 
 @pytest.fixture(scope="session")
@@ -92,8 +83,7 @@ def test_an_attack_gets_what_it_deserves(graded, attack, hidden_numbers):
         assert not found or not any(found.values())
     else:
         assert found is not None, "no score was entered"
-        for exercise, wanted in attack.expected().items():
-            least, most = wanted if isinstance(wanted, tuple) else (wanted, wanted)
+        for exercise, (least, most) in attack.expected().items():
             assert found[exercise] is not None and least <= found[exercise] <= most, (exercise, found)
     if graded.file("autograded", name, "results.json").exists():
         _look_at_the_record(graded, attack, name)
@@ -117,9 +107,8 @@ def _look_at_the_record(graded, attack, name):
 
 def _look_for_leaks(graded, attack, name, hidden_numbers):
     texts = {"record": graded.file("autograded", name, "results.json").read_text("utf-8"), "outputs": "", "page": ""}
-    notebook, page = (
-        graded.file(step, name, file) for step, file in (("autograded", f"{STEM}.ipynb"), ("feedback", f"{STEM}.html"))
-    )
+    notebook = graded.file("autograded", name, f"{STEM}.ipynb")
+    page = graded.file("feedback", name, f"{STEM}.html")
     if notebook.exists():
         assert notebook.stat().st_size < 10_000_000
         cells = nbformat.read(notebook, as_version=4).cells

@@ -66,6 +66,11 @@ def url(request, tmp_path) -> str:
     return address
 
 
+def enter(url: str, when=DUE, late=None) -> None:
+    with Writer(url, "attention", late) as into:
+        into.enter("softmax", "ada", when, RESULT)
+
+
 def entered(url: str, student: str = "ada") -> dict:
     """Everything that the gradebook holds of a submission, by nbgrader's own ways."""
     with Gradebook(url, "attention") as gradebook:
@@ -85,8 +90,7 @@ def entered(url: str, student: str = "ada") -> dict:
 
 @BOTH
 def test_a_result_is_entered_as_nbgrader_would(url):
-    with Writer(url, "attention") as into:
-        into.enter("softmax", "ada", DUE, RESULT)
+    enter(url)
     found = entered(url)
     assert found["score"] == 6.5 and found["when"] == DUE and found["penalty"] is None
     assert found["grades"] == {
@@ -104,21 +108,16 @@ def test_entered_again_nothing_changes_and_nothing_is_doubled(url):
         into.enter("softmax", "ada", DUE, RESULT)
         first = entered(url)
         into.enter("softmax", "ada", DUE, RESULT)
-    with Writer(url, "attention") as into:
-        into.enter("softmax", "ada", None, RESULT)  # no new time: the old one stays
+    enter(url, when=None)  # no new time: the old one stays
     assert entered(url) == first
     with Gradebook(url, "attention") as gradebook:
-        counts = {
-            table: gradebook.db.execute(sqlalchemy.text(f"SELECT count(*) FROM {table}")).scalar()
-            for table in ("submitted_assignment", "submitted_notebook", "grade", "comment")
-        }
-    assert counts == {"submitted_assignment": 1, "submitted_notebook": 1, "grade": 4, "comment": 3}
+        for table, many in dict(submitted_assignment=1, submitted_notebook=1, grade=4, comment=3).items():
+            assert gradebook.db.execute(sqlalchemy.text(f"SELECT count(*) FROM {table}")).scalar() == many
 
 
 @BOTH
 def test_report_and_export_read_what_was_entered_wherever_it_is(url, tmp_path, monkeypatch, capsys):
-    with Writer(url, "attention", late=lambda student, notebook, seconds: 1.5) as into:
-        into.enter("softmax", "ada", DUE + datetime.timedelta(hours=2), RESULT)
+    enter(url, DUE + datetime.timedelta(hours=2), late=lambda student, notebook, seconds: 1.5)
     course, table = tmp_path / "course", tmp_path / "table.csv"
     monkeypatch.setenv(GRADEBOOK_URL, url)
     with scores.opened(course) as gradebook:
@@ -147,15 +146,13 @@ def test_a_grade_whose_cell_is_gone_counts_as_it_does_for_nbgrader(url, tmp_path
 
 
 def test_what_a_human_entered_stays_and_waits_for_a_look(url):
-    with Writer(url, "attention") as into:
-        into.enter("softmax", "ada", DUE, RESULT)
+    enter(url)
     with Gradebook(url, "attention") as gradebook:
         grade = gradebook.find_grade("check-a", "softmax", "softmax", "ada")
         grade.manual_score, grade.needs_manual_grade = 3.0, False
         gradebook.find_comment("a", "softmax", "softmax", "ada").manual_comment = "Nearly."
         gradebook.db.commit()
-    with Writer(url, "attention") as into:
-        into.enter("softmax", "ada", DUE, RESULT)
+    enter(url)
     found = entered(url)
     assert found["grades"]["check-a"] == (4.0, 3.0, None, True)
     assert found["comments"]["a"] == ("No response.", "Nearly.")
@@ -179,16 +176,15 @@ def test_lateness_costs_what_the_plugin_says_and_a_missing_notebook_nothing(url)
 
 
 @BOTH
-@pytest.mark.parametrize("step", ["_enter_comments"])
-def test_what_fails_halfway_leaves_nothing_and_the_next_goes_on(url, monkeypatch, step):
+def test_what_fails_halfway_leaves_nothing_and_the_next_goes_on(url, monkeypatch):
     with Writer(url, "attention") as into:
-        whole = getattr(Writer, step)
+        whole = Writer._enter_comments
 
         def break_off(self, *args):
             whole(self, *args)
             raise RuntimeError("lightning")
 
-        monkeypatch.setattr(Writer, step, break_off)
+        monkeypatch.setattr(Writer, "_enter_comments", break_off)
         with pytest.raises(RuntimeError):
             into.enter("softmax", "ada", DUE, RESULT)
         monkeypatch.undo()
@@ -260,22 +256,13 @@ def test_rows_are_found_by_index_however_large_the_table(url):
                 for statement, parameters in list(asked)
                 for row in connection.exec_driver_sql("EXPLAIN QUERY PLAN " + statement, parameters)
             ]
-    scans = [
-        plan
-        for plan in plans
-        if plan.startswith("SCAN")
-        and any(
-            table in plan.split()
-            for table in ("grade", "comment", "submitted_notebook", "submitted_assignment", "student")
-        )
-    ]
-    assert plans and scans == []
+    large = {"grade", "comment", "submitted_notebook", "submitted_assignment", "student"}
+    assert plans and [plan for plan in plans if plan.startswith("SCAN") and large & set(plan.split())] == []
 
 
 def test_a_gradebook_that_refuses_indexes_works_without(url, monkeypatch):
     monkeypatch.setattr(writer, "INDEXES", [("no_such_table", "x")])
-    with Writer(url, "attention") as into:
-        into.enter("softmax", "ada", DUE, RESULT)
+    enter(url)
     assert entered(url)["score"] == 6.5
 
 

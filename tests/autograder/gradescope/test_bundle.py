@@ -10,7 +10,7 @@ import pytest
 from autograder.__main__ import main
 from autograder.gradescope import bundle as bundles
 from autograder.grading import serialization
-from course import prerequisites
+from course import catalog, prerequisites
 from course.folder import course_seed
 
 
@@ -49,8 +49,6 @@ def test_the_time_of_a_submission_is_less_than_gradescope_gives(archive):
 
 
 def test_points_are_those_of_checks_without_bonus_and_written_answers(archive):
-    from course import catalog
-
     assert bundles.points(archive.read("assignment.bin")) == catalog.exercise("attention_weights").points
 
 

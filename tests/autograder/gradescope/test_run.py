@@ -75,7 +75,7 @@ def graded(image, root="/autograder", **files: bytes) -> dict:
     """Return the report that Gradescope gets for these files. root: the folder of the image"""
     container.needed()
     for name, data in files.items():
-        (image / "submission" / name.replace("__", " ")).with_suffix(".ipynb").write_bytes(data)
+        (image / "submission" / f"{name.replace('__', ' ')}.ipynb").write_bytes(data)
     (image / "submission_metadata.json").write_text(json.dumps(METADATA))
     given = [] if root == "/autograder" else [f"GRADESCOPE_ROOT={root}"]
     done = container.run("env", *given, f"{root}/run_autograder", binds={root: image}, cwd=root)
@@ -103,10 +103,8 @@ def test_the_image_is_set_up_and_the_doctor_finds_all_that_is_promised(image):
 
 @pytest.mark.long
 def test_a_submission_is_graded_and_reaches_nothing(image, course):
-    results = graded(
-        image,
-        attention__2=notebook(course, attention_weights="import numpy as np\n" + TRIES + right("attention_weights")),
-    )  # under another name
+    answer = "import numpy as np\n" + TRIES + right("attention_weights")
+    results = graded(image, attention__2=notebook(course, attention_weights=answer))  # under another name
     weights, backward = results["tests"]
     assert (weights["name"], weights["score"], weights["max_score"]) == ("attention_weights", FULL, FULL)
     assert weights["status"] == "passed" and weights["visibility"] == "after_due_date"
@@ -119,16 +117,15 @@ def test_a_submission_is_graded_and_reaches_nothing(image, course):
 
 @pytest.mark.long
 def test_a_wrong_answer_is_explained_without_hidden_inputs_and_a_bonus_is_added(image, course):
-    wrong = right("attention_weights").replace("return ", "return 2 * ")
-    results = graded(
-        image, attention=notebook(course, attention_weights=wrong, attention_backward=right("attention_backward"))
-    )
+    answers = {name: right(name) for name in ("attention_weights", "attention_backward")}
+    answers["attention_weights"] = answers["attention_weights"].replace("return ", "return 2 * ")
+    results = graded(image, attention=notebook(course, **answers))
     weights, backward = results["tests"]
     assert 0 <= weights["score"] < FULL and " no   " in weights["output"]
     assert (backward["score"], backward["max_score"], backward["status"]) == (BONUS, 0.0, "passed")
     _, files = serialization.unwrap((image / "source" / "assignment.bin").read_bytes())
     shown = set(re.findall(LONG_NUMBER, json.dumps(results)))
-    for name in ("attention_weights", "attention_backward"):
+    for name in answers:
         numbers = set(long_numbers(hidden_tests.unpacked(files[f"hidden/{name}"])["properties"]))
         assert len(numbers) > 20 and not numbers & shown
 

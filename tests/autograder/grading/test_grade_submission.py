@@ -10,31 +10,20 @@ from autograder.grading import grade_submission, sanitize, serialization
 from autograder.grading.grade_submission import NotebookMatcher, Plan, Settings, pack_assignment, pack_submission
 from autograder.grading.reassembly import reassemble
 from autograder.grading.results import RESULTS, Graded, as_graded
-from tests.autograder.grading.test_reassembly import (
-    ANSWERS,
-    DOUBLE,
-    RELEASED,
-    STUB,
-    bare,
-    handed_in,
-    own,
-    unmarked,
-)
+from tests.autograder.grading.test_reassembly import ANSWERS, DOUBLE, RELEASED, STUB, bare, handed_in, own, unmarked
 
 TOY = {"toy": Plan(RELEASED)}
 
 
 def file(cells) -> bytes:
     """A notebook's file with these cells."""
-    made = [
-        {
-            "cell_type": cell.kind,
-            "source": cell.source,
-            **({"id": cell.id} if cell.id else {}),
-            "metadata": {"nbgrader": {"grade_id": cell.name}} if cell.name else {},
-        }
-        for cell in cells
-    ]
+    made = []
+    for cell in cells:
+        metadata, known = (
+            ({"nbgrader": {"grade_id": cell.name}} if cell.name else {}),
+            {"id": cell.id} if cell.id else {},
+        )
+        made.append({"cell_type": cell.kind, "source": cell.source, "metadata": metadata, **known})
     return json.dumps({"cells": made, "metadata": {}, "nbformat": 4, "nbformat_minor": 5}).encode()
 
 
@@ -52,10 +41,7 @@ NAMES = {
     "its own name, marks and ids stripped": ({"toy": file(bare(handed_in()))}, "toy"),
     "its own name beside a copy": ({"toy": HALF, "toy-Copy1": WHOLE}, "toy"),
     "its own name beside another chapter": ({"toy": WHOLE, "attention": OF_ANOTHER}, "toy"),
-    "the answers in a copy, and its own as it was released": (
-        {"toy": UNDONE, "toy-Copy1": WHOLE},
-        "toy-Copy1",
-    ),
+    "the answers in a copy, and its own as released": ({"toy": UNDONE, "toy-Copy1": WHOLE}, "toy-Copy1"),
     "nothing done, and a copy of that": ({"toy": UNDONE, "toy-Copy1": UNDONE}, "toy"),
     "another chapter under its name": ({"toy": OF_ANOTHER, "toy (1)": WHOLE}, "toy (1)"),
     "an empty file under its name": ({"toy": b"", "toy (1)": WHOLE}, "toy (1)"),
@@ -80,6 +66,10 @@ def altered(alter, **top) -> bytes:
     made = json.loads(WHOLE)
     made["cells"] = [alter(cell) or cell for cell in made["cells"]]
     return json.dumps({**made, **top}).encode()
+
+
+def with_metadata(cell, **added):
+    return {**cell, "metadata": {**cell["metadata"], **added}}
 
 
 def _with_outputs(many):
@@ -111,14 +101,12 @@ ODD = {
     "another kernel": altered(lambda cell: cell, metadata={"kernelspec": {"name": "bash", "language": "R"}}),
     "metadata of the wrong kind": altered(lambda cell: cell, metadata=[1], nbformat="99"),
     "Colab": altered(_as_colab, metadata={"colab": {"provenance": []}, "accelerator": "GPU"}),
-    "VS Code": altered(lambda cell: {**cell, "metadata": {**cell["metadata"], "vscode": {"languageId": "python"}}}),
+    "VS Code": altered(lambda cell: with_metadata(cell, vscode={"languageId": "python"})),
     "Windows' newlines in the cells": altered(_crlf),
     "Windows' newlines in the file": json.dumps(json.loads(WHOLE), indent=1).replace("\n", "\r\n").encode(),
     "lines in lists": altered(lambda cell: {**cell, "source": cell["source"].splitlines(keepends=True)}),
     "57 MB of outputs": altered(_with_outputs(230_000)),
-    "tags that hide and skip": altered(
-        lambda cell: {**cell, "metadata": {**cell["metadata"], "tags": ["skip-execution"], "deletable": False}}
-    ),
+    "tags that hide and skip": altered(lambda cell: with_metadata(cell, tags=["skip-execution"], deletable=False)),
 }
 
 
@@ -162,17 +150,13 @@ def test_without_a_fitting_file_it_is_0_with_a_reason_for_a_human_to_confirm(cas
 
 
 def test_two_notebooks_under_each_others_names_are_told_apart():
-    other = Plan([cell for cell in RELEASED if cell.name in ("why", "question")])
-    toy = Plan([cell for cell in RELEASED if cell.name not in ("why", "question")])
-    cells = handed_in()
-    files = {"toy": file(cells[8:]), "other": file(cells[:8])}
-    found = NotebookMatcher({"toy": toy, "other": other}, files, {})
+    cells, plans = handed_in(), {"toy": Plan(RELEASED[:8]), "other": Plan(RELEASED[8:])}
+    found = NotebookMatcher(plans, {"toy": file(cells[8:]), "other": file(cells[:8])}, {})
     assert [len(found.cells[name]) for name in ("toy", "other")] == [8, 2] and len(found.notes) == 2
 
 
 def test_a_notebook_that_was_not_handed_in_is_missing_and_the_others_are_graded():
-    other = Plan([cell for cell in RELEASED if cell.name in ("why", "question")])
-    found = NotebookMatcher({"toy": Plan(RELEASED), "other": other}, {"toy": WHOLE}, {})
+    found = NotebookMatcher({"toy": Plan(RELEASED), "other": Plan(RELEASED[8:])}, {"toy": WHOLE}, {})
     assert found.cells.keys() == {"toy"} and found.refused == {}
 
 

@@ -79,28 +79,18 @@ def test_a_call_that_asks_for_input_is_told_that_there_is_none():
     assert grade(body("input()")).findings[0].detail == "Raised EOFError on `x` (3,)."
 
 
-def test_a_crash_at_the_first_call_costs_its_own_property_alone():
-    report = grade(body("if times == 3: os._exit(1)"))
-    assert [finding.passed for finding in report.findings] == [False, True, True] and "exit code 1" in report.reason
-
-
-def test_a_file_that_dies_only_when_it_is_loaded_again_does_not_loop(no_jail, tmp_path):
-    marker = tmp_path / "been here"
+@pytest.mark.parametrize(
+    "then, said",
+    [("os._exit(5)", "exit code 5"), ("raise ValueError(open(note).read())", "")],
+    ids=["it dies", "it tells"],
+)
+def test_a_file_that_dies_is_not_loaded_again_and_again_and_its_words_are_not_passed_on(no_jail, tmp_path, then, said):
+    """The second load may have been told the inputs by the first."""
     report = grade(
-        f"import os\nif os.path.exists({str(marker)!r}): os._exit(5)\n"
-        + body("if times == 3:", f"    open({str(marker)!r}, 'w').close(); os._exit(4)")
+        f"import os\nnote = {str(tmp_path / 'note')!r}\nif os.path.exists(note): {then}\n"
+        + body("if times == 3:", "    open(note, 'w').write('secret ' + str(x)); os._exit(4)")
     )
-    assert report.points == 0 and "exit code 5" in report.reason
-
-
-def test_words_of_a_second_load_are_not_passed_on(no_jail, tmp_path):
-    """It may have been told the inputs by the first."""
-    note = tmp_path / "note"
-    report = grade(
-        f"import os\nif os.path.exists({str(note)!r}): raise ValueError(open({str(note)!r}).read())\n"
-        + body("if times == 3:", f"    open({str(note)!r}, 'w').write('secret ' + str(x)); os._exit(4)")
-    )
-    assert report.points == 0 and "secret" not in str(report)
+    assert report.points == 0 and said in report.reason and "secret" not in str(report)
 
 
 def test_in_the_jail_a_second_load_finds_nothing_of_the_first(needs_jail):
@@ -112,12 +102,9 @@ def test_in_the_jail_a_second_load_finds_nothing_of_the_first(needs_jail):
     assert [finding.passed for finding in report.findings] == [False, True, True] and "exit code 4" in report.reason
 
 
-def test_another_dtype_is_not_the_same_answer():
+def test_another_dtype_is_another_answer_and_another_byte_order_is_not():
     report = grade(body("return (np.array(x) * 2.0 ** times).astype(np.float32)"))
     assert report.findings[0].kind == "dtype" and report.findings[0].points == 0
-
-
-def test_foreign_byte_order_is_the_same_answer():
     assert grade(body("if np.ndim(x) == 1: return (np.array(x) * 2.0 ** times).astype('>f8')")).passed
 
 
@@ -127,7 +114,7 @@ def test_a_child_process_does_not_outlive_its_file(either_way, session):
     mark = f"child-{secrets.token_hex(8)}"
     start = (
         "import subprocess, sys",
-        f"sleep = [sys.executable, '-S', '-c', 'import time; time.sleep(50)', {mark!r}]",
+        f"sleep = [sys.executable, '-S', '-c', 'import time; time.sleep(600)', {mark!r}]",
         f"subprocess.Popen(sleep, start_new_session={session})",
     )
     assert grade("\n".join(start) + RIGHT).passed

@@ -242,7 +242,7 @@ ADDED = {
 
 
 @pytest.mark.parametrize("case", ADDED)
-def test_cells_that_differ_from_the_handout_stay_behind_what_they_followed_and_are_told_of(case):
+def test_cells_that_are_not_the_handouts_stay_in_their_place_and_are_told_of(case):
     cells, before, added, notes = ADDED[case]
     made, place = reassemble(cells, RELEASED), IN_ORDER.index(before) + 1
     assert order(made) == [*IN_ORDER[:place], *added, *IN_ORDER[place:]]

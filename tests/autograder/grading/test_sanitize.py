@@ -25,7 +25,7 @@ def rendered(source):
 
 
 def shown(data, **more):
-    """What is kept of one output that was displayed."""
+    """Return the parts of one displayed output that are kept."""
     return sanitize.outputs([{"output_type": "display_data", "data": data, **more}], 1)
 
 

@@ -28,10 +28,8 @@ def grader():
 
 def assignment(**config) -> bytes:
     plans = {name: grade_submission.Plan(RELEASED) for name in ("own", "second")}
-    settings = grade_submission.Settings(
-        times=Times(grader=2), preprocessors=["tests.autograder.mishaps.Mishap"], config={"Mishap": config}
-    )
-    return grade_submission.pack_assignment(plans, settings, {}, {})
+    mishaps = dict(preprocessors=["tests.autograder.mishaps.Mishap"], config={"Mishap": config})
+    return grade_submission.pack_assignment(plans, grade_submission.Settings(times=Times(grader=2), **mishaps), {}, {})
 
 
 def submission(student: str = "ada", own: bytes | None = None) -> bytes:

@@ -17,10 +17,8 @@ def notebook(name: str = "softmax", done: int = 2, marks: bool = True, ids: bool
     """A notebook in which so many exercises are done. marks, ids: whether tools have left nbgrader's and Jupyter's."""
     cells = []
     for number, exercise in enumerate(ANSWERS[name]):
-        for grade_id, source in (
-            (exercise, (DONE if number < done else STUB).format(exercise)),
-            (f"check-{exercise}", ""),
-        ):
+        answer = (DONE if number < done else STUB).format(exercise)
+        for grade_id, source in ((exercise, answer), (f"check-{exercise}", "")):
             metadata = {"nbgrader": {"grade_id": grade_id, "solution": True}} if marks else {}
             cell = {"cell_type": "code", "metadata": metadata, "outputs": [], "source": source.splitlines(True)}
             cells.append({**cell, **({"id": f"{name.replace('_', '-')}-{len(cells)}"} if ids else {})})

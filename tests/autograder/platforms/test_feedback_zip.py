@@ -39,25 +39,16 @@ def graded(tmp_path, members):
     return course
 
 
+ON_CANVAS = {"lovelaceada": ["12345", "67801"], "petrovboris": ["12346", "67802"]}
+ON_MOODLE = {
+    student: (number, "assignsubmission_file", "softmax.html")
+    for student, number in (("Ada Lovelace", "201"), ("Wei Li", "202"))
+}
+
+
 @pytest.mark.parametrize(
     "platform, members, reads, wanted",
-    [
-        (
-            "canvas",
-            CANVAS,
-            canvas_reads,
-            {"lovelaceada": ["12345", "67801"], "petrovboris": ["12346", "67802"]},
-        ),
-        (
-            "moodle",
-            MOODLE,
-            moodle_reads,
-            {
-                "Ada Lovelace": ("201", "assignsubmission_file", "softmax.html"),
-                "Wei Li": ("202", "assignsubmission_file", "softmax.html"),
-            },
-        ),
-    ],
+    [("canvas", CANVAS, canvas_reads, ON_CANVAS), ("moodle", MOODLE, moodle_reads, ON_MOODLE)],
 )
 def test_the_platform_finds_the_student_of_each_page(tmp_path, platform, members, reads, wanted):
     course = graded(tmp_path, members)

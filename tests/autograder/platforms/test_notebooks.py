@@ -1,5 +1,6 @@
 """A notebook is known by what is in it; by its name only where nothing is in it."""
 
+import nbformat
 import pytest
 
 from autograder.platforms import notebooks
@@ -38,17 +39,11 @@ def test_which_notebook_a_file_is(known, data, name, wanted):
 
 def test_answers_are_counted_and_what_cannot_be_read_has_none(known):
     softmax = next(one for one in known if one.name == "softmax")
-    assert [notebooks.answered(data, softmax) for data in (notebook(), notebook(done=1), notebook(done=0), b"{")] == [
-        2,
-        1,
-        0,
-        0,
-    ]
+    files = (notebook(), notebook(done=1), notebook(done=0), b"{")
+    assert [notebooks.answered(data, softmax) for data in files] == [2, 1, 0, 0]
 
 
 def test_a_chapter_of_the_course_has_marks_of_each_kind(tmp_path):
-    import nbformat
-
     place = tmp_path / "release" / "dot_products"
     place.mkdir(parents=True)
     nbformat.write(release.student_notebook("dot_products"), place / "dot_products.ipynb")

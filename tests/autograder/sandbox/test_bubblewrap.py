@@ -53,38 +53,34 @@ def told(confine, expression: str, **options):
 # What it sees ------------------------------------------------------------------------------------------------------
 
 
-def test_of_this_checkout_it_sees_the_students_package_and_what_is_inside(needs_jail):
+def test_a_program_sees_of_this_checkout_the_students_package_and_its_own_files(needs_jail):
     seen = told(Jail, f"[os.path.join(d, f) for d, _, fs in os.walk({str(ROOT)!r}) for f in fs]")
-    outside = {
-        path
-        for path in seen
-        if not Path(path).is_relative_to(ROOT / "attnlab") and not Path(path).is_relative_to(sys.prefix)
-    }
+    known = str(ROOT / "attnlab") + "/", sys.prefix + "/"
+    outside = {path for path in seen if not path.startswith(known)}
     inside = {str(path) for path in bubblewrap.INSIDE.rglob("*") if path.is_file()}
     assert outside == inside and str(ROOT / "attnlab" / "__init__.py") in seen
 
 
-def test_its_folder_holds_the_files_it_is_given_and_they_cannot_be_changed(needs_jail, tmp_path):
-    given = tmp_path / "numbers.csv"
-    given.write_text("1,2")
-    files = {"numbers.csv": given}
+@pytest.fixture
+def files(tmp_path):
+    (tmp_path / "numbers.csv").write_text("1,2")
+    return {"numbers.csv": tmp_path / "numbers.csv"}
+
+
+def test_its_folder_holds_the_given_files_which_cannot_be_changed(needs_jail, files):
     assert told(Jail, "[os.getcwd(), open('numbers.csv').read()]", files=files) == [bubblewrap.HOME, "1,2"]
     with Jail(python("open('numbers.csv', 'w')"), files=files) as held:
         assert b"Read-only file system" in held.process.communicate(timeout=60)[1]
 
 
-def test_without_a_jail_the_files_are_copies_in_a_folder_that_goes(tmp_path):
-    given = tmp_path / "numbers.csv"
-    given.write_text("1,2")
-    with Unconfined(
-        python("print(os.getcwd()); open('numbers.csv', 'w').write('3')"), files={"numbers.csv": given}
-    ) as held:
+def test_without_a_jail_the_files_are_copies_in_a_folder_that_is_removed(files):
+    with Unconfined(python("print(os.getcwd()); open('numbers.csv', 'w').write('3')"), files=files) as held:
         folder = held.process.communicate(timeout=60)[0].decode().strip()
         assert (Path(folder) / "numbers.csv").read_text() == "3"
-    assert given.read_text() == "1,2" and not os.path.exists(folder)
+    assert files["numbers.csv"].read_text() == "1,2" and not os.path.exists(folder)
 
 
-def test_its_environment_is_made_anew(confine, monkeypatch):
+def test_its_environment_is_made_for_it(confine, monkeypatch):
     monkeypatch.setenv("A_TOKEN", "x")
     seen = told(confine, "dict(os.environ)", environment={"MPLBACKEND": "agg"})
     assert seen.items() >= {**bubblewrap.inner_environment(), "HOME": seen["HOME"], "MPLBACKEND": "agg"}.items()
@@ -99,16 +95,13 @@ def test_it_has_the_limits_it_was_given_and_no_more(confine):
 
 
 def test_it_holds_no_descriptor_but_its_streams_and_those_given(confine):
-    reads, writes = os.pipe()
-    for descriptor in (reads, writes):
-        os.set_inheritable(descriptor, True)
-    try:
-        there = "[int(d) for d in os.listdir('/proc/self/fd') if os.path.exists(f'/proc/self/fd/{d}')]"
-        seen = told(confine, there, pass_fds=(writes,))
-    finally:
-        os.close(reads)
-        os.close(writes)
-    assert set(seen) == {0, 1, 2, writes}
+    there = "[int(d) for d in os.listdir('/proc/self/fd') if os.path.exists(f'/proc/self/fd/{d}')]"
+    reads, writes = map(open, os.pipe(), ("rb", "wb"))
+    with reads, writes:
+        for end in (reads, writes):
+            os.set_inheritable(end.fileno(), True)
+        seen = told(confine, there, pass_fds=(writes.fileno(),))
+        assert set(seen) == {0, 1, 2, writes.fileno()}
 
 
 def test_it_has_no_rights_and_its_own_network_and_processes(needs_jail):
@@ -125,38 +118,32 @@ if not os.fork():
     if not os.fork():
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
         os.execv(sys.executable, [sys.executable, '-I', '-S', '-c',
-                 "import time; print('ready', flush=True); time.sleep(100)", %r])
+                 "import time; print('ready', flush=True); time.sleep(600)", %r])
     os._exit(0)
 input()
 """
 
 
-def test_when_it_ends_so_does_every_process_that_left_it(confine):
+def test_its_end_ends_every_process_that_left_it(confine):
     mark = f"daemon-{secrets.token_hex(8)}"
     with confine(python(DAEMON % mark), limits=LIMITS) as held:
         assert held.process.stdout.readline() == b"ready\n" and running(mark)
     wait_for_the_end_of(mark)
 
 
-def test_it_ends_with_a_grader_that_is_killed(needs_jail):
-    mark = f"daemon-{secrets.token_hex(8)}"
-    grader = subprocess.Popen(
-        [
-            sys.executable,
-            "-c",
-            f"""
+GRADER = """
 import sys
 from autograder.sandbox.bubblewrap import Jail
-with Jail([sys.executable, "-I", "-S", "-c", "import os" + {DAEMON % mark!r}]) as held:
+with Jail([sys.executable, "-I", "-S", "-c", "import os" + %r]) as held:
     print(held.process.stdout.readline(), flush=True)
     input()
-""",
-        ],
-        cwd=ROOT,
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-    )
-    with grader:
+"""
+
+
+def test_a_killed_grader_takes_its_jail_with_it(needs_jail):
+    mark, pipe = f"daemon-{secrets.token_hex(8)}", subprocess.PIPE
+    program = [sys.executable, "-c", GRADER % (DAEMON % mark)]
+    with subprocess.Popen(program, cwd=ROOT, stdin=pipe, stdout=pipe) as grader:
         assert b"ready" in grader.stdout.readline() and running(mark)
         grader.kill()
     wait_for_the_end_of(mark)
@@ -165,19 +152,14 @@ with Jail([sys.executable, "-I", "-S", "-c", "import os" + {DAEMON % mark!r}]) a
 # Control groups ----------------------------------------------------------------------------------------------------
 
 
-def test_a_group_bounds_all_processes_and_goes_with_the_jail(groups):
+def test_a_group_bounds_all_processes_and_is_removed_with_the_jail(groups):
     held, folders = groups
     for folder in folders:
-        held_here = (folder / "cgroup.procs").read_text
-        wait_until(lambda: held_here().split())  # the shell that enters it has only just been started
-        assert str(held.process.pid) in held_here().split()
-    written = {
-        name: (folder / name).read_text().strip()
-        for folder in folders
-        for name in ("memory.limit_in_bytes", "memory.max", "pids.max")
-        if (folder / name).exists()
-    }
-    assert set(written.values()) == {str(LIMITS.memory), str(LIMITS.processes)}
+        # The shell that enters it has only just been started.
+        wait_until(lambda: str(held.process.pid) in (folder / "cgroup.procs").read_text().split())
+    names = ("memory.limit_in_bytes", "memory.max", "pids.max")
+    written = [folder / name for folder in folders for name in names if (folder / name).exists()]
+    assert {path.read_text().strip() for path in written} == {str(LIMITS.memory), str(LIMITS.processes)}
     held.__exit__()
     assert not any(folder.exists() for folder in folders)
 
@@ -191,9 +173,9 @@ def test_running_out_of_memory_is_detected(groups):
         assert held.used_up() is None
 
 
-def test_groups_of_graders_that_were_killed_are_removed_and_those_of_others_stay(groups):
-    ended = subprocess.Popen(["true"])
-    ended.wait()
+def test_groups_of_killed_graders_are_removed_and_those_of_others_stay(groups):
+    with subprocess.Popen(["true"]) as ended:
+        pass
     parent = groups[1][0].parent
     stale, living = parent / f"attention-{ended.pid}-1", parent / f"attention-{os.getpid()}-1"
     stale.mkdir()
@@ -227,7 +209,7 @@ def path_with(tmp_path, monkeypatch):
     bubblewrap.problem.cache_clear()
 
 
-def test_without_bubblewrap_there_is_no_grading_and_one_line_says_what_to_do(path_with):
+def test_grading_without_bubblewrap_is_refused_in_one_line(path_with):
     path_with(None)
     with pytest.raises(NoJail) as refused:
         bubblewrap.ensure()
@@ -238,17 +220,14 @@ def test_without_bubblewrap_there_is_no_grading_and_one_line_says_what_to_do(pat
 @pytest.mark.parametrize(
     "script, words",
     [
-        (
-            "echo 'bwrap: setting up uid map: Permission denied' >&2; exit 1",
-            "setting up uid map: Permission denied (",
-        ),
+        ("echo 'bwrap: uid map: Permission denied' >&2; exit 1", "uid map: Permission denied ("),
         ("echo 'bwrap: Unknown option --disable-userns' >&2; exit 1", "version 0.8 or newer is needed"),
         ("kill -9 $$", "cannot confine"),
         ("exit 0", "cannot confine"),
     ],
     ids=["refused", "too old", "always killed", "does nothing"],
 )
-def test_bubblewrap_that_cannot_confine_is_refused_with_its_message(path_with, script, words):
+def test_a_bubblewrap_that_cannot_confine_is_refused_with_its_message(path_with, script, words):
     path_with(script)
     assert words in bubblewrap.problem()
 
@@ -259,13 +238,10 @@ def test_a_killed_self_test_is_repeated(needs_jail, path_with, tmp_path):
     assert bubblewrap.problem() is None and mark.exists()
 
 
-def test_NO_JAIL_switches_the_jail_off(path_with, monkeypatch):
+def test_only_the_word_1_in_the_environment_switches_the_jail_off(path_with, monkeypatch):
     path_with(None)
     monkeypatch.setenv(bubblewrap.NO_JAIL, "1")
     assert not bubblewrap.required() and bubblewrap.ensure() is False
-
-
-def test_only_the_word_itself_switches_it_off(monkeypatch):
     for word in ("", "0", "no", "true"):
         monkeypatch.setenv(bubblewrap.NO_JAIL, word)
         assert bubblewrap.required()

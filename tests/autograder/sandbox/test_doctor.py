@@ -18,13 +18,8 @@ ROOTS = {"kernel", "mounts", "namespaces", "other_sockets"}  # who is not root m
 
 
 def command(**environment: str) -> subprocess.CompletedProcess:
-    return subprocess.run(
-        [sys.executable, "-m", "autograder", "doctor"],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        env={**os.environ, **environment},
-    )
+    doctor = [sys.executable, "-m", "autograder", "doctor"]
+    return subprocess.run(doctor, cwd=ROOT, capture_output=True, text=True, env={**os.environ, **environment})
 
 
 def can_group() -> bool:
@@ -33,7 +28,7 @@ def can_group() -> bool:
         return bool(held.group.folders)
 
 
-def test_it_finds_nothing_missing_where_the_jail_holds(needs_jail):
+def test_the_doctor_finds_nothing_missing_where_the_jail_holds(needs_jail):
     done = command()
     *lines, last = done.stdout.splitlines()
     assert done.stderr == "" and len(lines) == len(KEYS) + 1
@@ -62,20 +57,20 @@ def test_a_hole_in_forked_jails_alone_is_found_and_named(needs_jail, monkeypatch
     assert said.startswith("MISSING ") and next(p.title for p in probes if p.key == key) in said
 
 
-def test_where_no_jail_can_be_forked_it_says_so(needs_jail, altered, capsys):
+def test_the_doctor_says_where_no_jail_can_be_forked(needs_jail, altered, capsys):
     altered("import ctypes\n", "raise SystemExit\n")
     assert doctor._examine_warm() == 0
     assert capsys.readouterr().out.startswith("slow ")
 
 
-def test_where_bubblewrap_is_hidden_it_says_so_in_one_line(tmp_path):
+def test_the_doctor_says_in_one_line_that_bubblewrap_is_hidden(tmp_path):
     done = command(PATH=str(tmp_path))
     assert done.returncode == 1 and done.stderr == ""
     (line,) = done.stdout.splitlines()
     assert line.startswith("MISSING ") and "bubblewrap is not installed" in line and "apt-get install" in line
 
 
-def test_a_jail_that_is_switched_off_is_missing(needs_jail, monkeypatch, capsys):
+def test_the_doctor_counts_a_jail_that_is_switched_off_as_missing(needs_jail, monkeypatch, capsys):
     monkeypatch.setenv(bubblewrap.NO_JAIL, "1")
     monkeypatch.setattr(doctor, "ROUNDS", [])
     assert doctor.run() == 1
@@ -102,7 +97,7 @@ def test_without_jail_and_limits_every_probe_gets_through(bare, key):
     assert bare[key] and "probe itself" not in bare[key]
 
 
-def test_nothing_it_made_is_left(bare):
+def test_the_doctor_leaves_nothing_that_it_made(bare):
     left = [path for folder in (*doctor.places(), Path.home()) for path in folder.glob("*doctor-????????????????*")]
     assert left == []
 
@@ -128,12 +123,15 @@ def before_the_end(*words: str):
 SIZE = str(doctor.SMALL.scratch)
 
 
+ATTNLAB = str(ROOT / "attnlab")
+
+
 @pytest.mark.parametrize(
     "change, keys",
     [
         (before_the_end("--share-net"), {"loopback", "unix_socket"}),
         (before_the_end("--ro-bind", str(ROOT), str(ROOT)), {"solutions"}),
-        (before_the_end("--bind", str(ROOT / "attnlab"), str(ROOT / "attnlab")), {"write"}),
+        (before_the_end("--bind", ATTNLAB, ATTNLAB), {"write"}),
         (without("--size", SIZE), {"disk"}),
         (without("--remount-ro", "/proc"), {"kernel"}),
     ],

@@ -48,15 +48,14 @@ def printed(*sources: str) -> list[str]:
 
 def graded(*before: str):
     cells = [Cell(place, source) for place, source in enumerate(before)]
-    return evaluate(
-        [
-            *cells,
-            Cell(len(cells), small_course.reference("dot_products", "dot"), solution=True),
-            Cell(len(cells) + 1, "", check="dot"),
-        ],
-        {"dot": DOT},
-        many=True,
-    )
+    cells.append(Cell(len(cells), small_course.reference("dot_products", "dot"), solution=True))
+    return evaluate([*cells, Cell(len(cells), "", check="dot")], {"dot": DOT}, many=True)
+
+
+def tried(*acts: str) -> str:
+    """Code that says of each act whether it was refused."""
+    each = "    try:\n        act()\n        print('changed')\n    except OSError:\n        print('refused')"
+    return f"for act in ({' '.join(f'lambda: {act},' for act in acts)}):\n{each}"
 
 
 def test_a_right_answer_gets_full_marks_from_one_server_again_and_again():
@@ -71,31 +70,25 @@ def test_a_notebook_without_pytorch_is_forked_from_a_process_without_it(fresh):
     assert list(fork_client._servers) == [False]
     assert printed("import sys\nprint('tor' + 'ch' in sys.modules)") == ["False\n"]
     assert printed("import sys\nprint('tor' + 'ch' in sys.modules)  # not optimal") == ["False\n"]
-    assert printed("import torch\nprint(torch.ones(2).sum().item(), torch.get_num_threads())") == ["2.0 1\n"]
+    used = "print(torch.ones(2).sum().item(), torch.get_num_threads())"
+    assert printed(f"import torch\n{used}") == ["2.0 1\n"]
     assert sorted(fork_client._servers) == [False, True]
-    late = (
-        "import importlib\ntorch = importlib.import_module('tor' + 'ch')\n"
-        "print(torch.ones(2).sum().item(), torch.get_num_threads())"
-    )
-    assert printed(late) == ["2.0 1\n"]
+    assert printed(f"import importlib\ntorch = importlib.import_module('tor' + 'ch')\n{used}") == ["2.0 1\n"]
 
 
-def test_what_optimizers_need_is_loaded_once_for_the_notebooks_that_have_one(fresh):
+def test_libraries_of_optimizers_are_loaded_once_for_the_notebooks_that_use_them(fresh):
     seen = "import sys\nimport torch\nprint('torch._dyn' + 'amo' in sys.modules)"
     assert printed(seen) == ["False\n"]
     assert printed(seen + "  # optim") == ["True\n"]
     assert list(fork_client._servers) == [True]
 
 
-def test_the_process_of_a_notebook_has_no_right_and_a_filter():
-    (status,) = printed("print(open('/proc/self/status').read())")
+def test_the_process_of_a_notebook_has_no_rights_and_a_filter_and_sees_no_others():
+    seen = "import os\nprint(sorted(int(p) for p in os.listdir('/proc') if p.isdigit()), os.getpid())"
+    status, processes = printed("print(open('/proc/self/status').read())", seen)
     assert set(re.findall(r"Cap\w+:\t(\w+)", status)) == {"0" * 16}
     assert "Seccomp:\t2" in status and "NoNewPrivs:\t1" in status
-
-
-def test_it_sees_processes_of_its_own_alone():
-    (seen,) = printed("import os\nprint(sorted(int(p) for p in os.listdir('/proc') if p.isdigit()), os.getpid())")
-    assert seen.strip() == "[1, 2] 2"
+    assert processes == "[1, 2] 2\n"
 
 
 POISON = """
@@ -146,46 +139,36 @@ def test_no_two_notebooks_draw_the_same_numbers():
     assert len(set(drawn)) == len(drawn) == 8
 
 
-def test_given_files_are_there_and_cannot_be_changed(tmp_path):
+def test_given_files_can_be_read_and_cannot_be_changed(tmp_path):
     (tmp_path / "words.txt").write_text("the cat sat")
-    source = (
-        "print(open('words.txt').read())\n"
-        "for act in (lambda: open('words.txt', 'w'), lambda: __import__('os').unlink('words.txt')):\n"
-        "    try:\n        act()\n        print('changed')\n    except OSError:\n        print('refused')"
-    )
+    source = "import os\nprint(open('words.txt').read())\n"
+    source += tried("open('words.txt', 'w')", "os.unlink('words.txt')")
     done = evaluate([Cell(0, source)], {}, files={"words.txt": tmp_path / "words.txt"}, many=True)
     assert done.outputs[0][0]["text"] == "the cat sat\nrefused\nrefused\n"
 
 
 @pytest.mark.parametrize("many, forked", [(230, True), (300, False)])
-def test_however_many_files_are_given_all_of_them_are_there(tmp_path, many, forked):
+def test_a_notebook_finds_all_the_files_that_it_is_given(tmp_path, many, forked):
     """More than the kernel passes on in one message are for a jail that is started cold."""
     files = {f"{number}.txt": tmp_path / f"{number}.txt" for number in range(many)}
     for path in files.values():
         path.write_text(path.stem)
-    done = evaluate(
-        [Cell(0, "import os\nprint(sorted(int(f[:-4]) for f in os.listdir('.') if f[-4:] == '.txt'))")],
-        {},
-        many=True,
-        files=files,
-    )
+    listing = "import os\nprint(sorted(int(f[:-4]) for f in os.listdir('.') if f[-4:] == '.txt'))"
+    done = evaluate([Cell(0, listing)], {}, many=True, files=files)
     assert done.outputs[0][0]["text"] == f"{list(range(many))}\n"
     assert bool(fork_client._servers) == forked
 
 
 def test_the_list_of_fonts_is_the_machines_own_and_cannot_be_changed():
     """It is mounted, not copied."""
-    source = (
-        "import glob, os\n(path,) = glob.glob(os.environ['HOME'] + '/.cache/matplotlib/*.json')\n"
-        "print(os.path.getsize(path))\n"
-        "for act in (lambda: open(path, 'a'), lambda: os.unlink(path), lambda: os.rename(path, path + 'x')):\n"
-        "    try:\n        act()\n        print('changed')\n    except OSError:\n        print('refused')"
-    )
+    source = "import glob, os\n(path,) = glob.glob(os.environ['HOME'] + '/.cache/matplotlib/*.json')\n"
+    source += "print(os.path.getsize(path))\n"
+    source += tried("open(path, 'a')", "os.unlink(path)", "os.rename(path, path + 'x')")
     (path,) = bubblewrap.font_cache()
     assert printed(source) == [f"{path.stat().st_size}\n" + "refused\n" * 3]
 
 
-def test_loopback_of_its_own_works():
+def test_a_notebook_can_use_a_loopback_of_its_own():
     source = (
         "import socket\nserver = socket.create_server(('127.0.0.1', 0))\n"
         "print(socket.create_connection(server.getsockname(), 5) is not None)"
@@ -193,20 +176,16 @@ def test_loopback_of_its_own_works():
     assert printed(source) == ["True\n"]
 
 
-def test_where_the_server_does_not_start_a_jail_is_started_cold(fresh, altered):
-    altered("import ctypes\n", "raise SystemExit\n")
-    assert graded().reports["dot"].points == DOT.points
-    assert not fork_client._servers
-
-
-def test_where_a_fork_fails_a_jail_is_started_cold(fresh, altered):
-    altered("    _give_up_rights()\n", "    1 / 0\n")
-    assert graded().reports["dot"].points == DOT.points
-    assert not fork_client._servers
-
-
-def test_COLD_disables_the_fork_server(fresh, monkeypatch):
-    monkeypatch.setenv(fork_client.COLD, "1")
+@pytest.mark.parametrize(
+    "change",
+    [("import ctypes\n", "raise SystemExit\n"), ("    _give_up_rights()\n", "    1 / 0\n"), None],
+    ids=["the server does not start", "a fork fails", "the environment forbids it"],
+)
+def test_a_jail_is_started_cold_where_none_can_be_forked(fresh, altered, monkeypatch, change):
+    if change:
+        altered(*change)
+    else:
+        monkeypatch.setenv(fork_client.COLD, "1")
     assert graded().reports["dot"].points == DOT.points
     assert not fork_client._servers
 
@@ -243,16 +222,16 @@ def test_a_server_that_is_killed_in_the_middle_costs_no_point(monkeypatch, kind,
 def test_an_unused_server_ends(fresh, monkeypatch):
     monkeypatch.setattr(fork_client, "IDLE_SECONDS", 0.2)
     held = fork_client.server()
-    assert held.process.wait(30) is not None
+    assert held.process.wait(processes.PATIENCE) is not None
 
 
-def test_nothing_is_left_when_it_is_given_up():
+def test_a_server_that_is_given_up_leaves_no_process():
     with processes.reaping():
         graded()
         below = processes.below(fork_client._servers[False].process.pid)
         assert below
         fork_client.give_up()
-        processes.wait_until(lambda: not set(below) & set(processes.below(os.getpid())), patience=10)
+        processes.wait_until(lambda: not set(below) & set(processes.below(os.getpid())))
 
 
 def test_limits_hold_in_a_fork():

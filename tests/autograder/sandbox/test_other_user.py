@@ -36,6 +36,10 @@ AS_ROOT = """
 start = bubblewrap.start
 bubblewrap.start = lambda command, *more, **named: start(command[command.index('--') + 1 :], *more, **named)
 """
+WITH_SOCKETS = """
+made = bubblewrap.set_limits
+bubblewrap.set_limits = lambda limits, sockets: made(limits)
+"""
 
 
 def inside(code: str):
@@ -47,39 +51,37 @@ def inside(code: str):
 
 
 def test_a_program_is_confined_and_alone_in_its_folder():
-    assert inside(
-        "given = Path('/tmp/words'); given.write_text('the cat sat')\n"
-        'code = \'import os; print(os.getcwd() == os.environ["HOME"], open("words").read(), sorted(os.listdir()))\'\n'
-        "print(json.dumps([other_user.problem(), said(code, files={'words': given})]))"
-    ) == [None, "True the cat sat ['.cache', 'words']\n"]
+    assert inside("""
+given = Path('/tmp/words'); given.write_text('the cat sat')
+code = 'import os; print(os.getcwd() == os.environ["HOME"], open("words").read(), sorted(os.listdir()))'
+print(json.dumps([other_user.problem(), said(code, files={'words': given})]))
+""") == [None, "True the cat sat ['.cache', 'words']\n"]
 
 
 def test_two_programs_are_two_users_and_nothing_of_them_is_left():
-    users, files, processes = inside(
-        "users = []\n"
-        "for _ in range(2):\n"
-        '    code = \'import os; os.fork() and __import__("time").sleep(60); os.setsid(); open("/tmp/mine", "w"); '
-        'os.mkdir("/dev/shm/mine"); open("/dev/shm/mine/too", "w"); print(os.getuid(), flush=True); '
-        '__import__("time").sleep(60)\'\n'
-        "    with OtherUser([sys.executable, '-I', '-S', '-c', code]) as held:\n"
-        "        users.append(int(held.process.stdout.readline()))\n"
-        "found = [str(p) for d in ('/tmp', '/dev/shm') for p in Path(d).iterdir() if p.lstat().st_uid]\n"
-        "print(json.dumps([users, found, [list(other_user._processes_of(user)) for user in users]]))"
-    )
+    users, files, processes = inside("""
+users, code = [], '''import os, time
+os.fork() and time.sleep(600); os.setsid()
+open("/tmp/mine", "w"); os.mkdir("/dev/shm/mine"); open("/dev/shm/mine/too", "w")
+print(os.getuid(), flush=True); time.sleep(600)'''
+for _ in range(2):
+    with OtherUser([sys.executable, '-I', '-S', '-c', code]) as held:
+        users.append(int(held.process.stdout.readline()))
+found = [str(p) for d in ('/tmp', '/dev/shm') for p in Path(d).iterdir() if p.lstat().st_uid]
+print(json.dumps([users, found, [list(other_user._processes_of(user)) for user in users]]))
+""")
     assert len(set(users)) == 2 and set(users) <= set(other_user.USERS)
     assert files == [] and processes == [[], []]
 
 
 def test_a_program_that_forks_on_and_on_ends():
-    assert (
-        inside(
-            "code = 'import os\\nprint(0, flush=True)\\nwhile True:\\n  try: os.fork()\\n  except OSError: pass'\n"
-            "with OtherUser([sys.executable, '-I', '-S', '-c', code], limits=Limits(processes=40)) as held:\n"
-            "    held.process.stdout.readline(); time.sleep(0.5)\n"
-            "print(json.dumps(list(other_user._processes_of(held.user))))"
-        )
-        == []
-    )
+    left = inside(r"""
+code = 'import os\nprint(0, flush=True)\nwhile True:\n  try: os.fork()\n  except OSError: pass'
+with OtherUser([sys.executable, '-I', '-S', '-c', code], limits=Limits(processes=40)) as held:
+    held.process.stdout.readline(); time.sleep(0.5)
+print(json.dumps(list(other_user._processes_of(held.user))))
+""")
+    assert left == []
 
 
 @pytest.mark.parametrize(
@@ -87,10 +89,7 @@ def test_a_program_that_forks_on_and_on_ends():
     [
         ("", []),
         (AS_ROOT, ["home", "privileges", "signals"]),
-        (
-            "made = bubblewrap.set_limits\nbubblewrap.set_limits = lambda limits, sockets: made(limits)",
-            ["loopback"],
-        ),
+        (WITH_SOCKETS, ["loopback"]),
     ],
     ids=["none", "root", "sockets"],
 )
@@ -99,26 +98,22 @@ def test_a_hole_is_found_and_named(hole, keys):
     assert inside(f"os.umask(0o077)\n{hole}\nprint(json.dumps(missing({tried})))") == keys
 
 
-def test_what_is_not_confined_is_refused_in_words():
-    assert "is not confined here: AssertionError: rights are left" in inside(
-        f"{AS_ROOT}\nprint(json.dumps(other_user.problem()))"
-    )
+def test_a_program_that_keeps_rights_is_refused_in_words():
+    problem = inside(f"{AS_ROOT}\nprint(json.dumps(other_user.problem()))")
+    assert "is not confined here: AssertionError: rights are left" in problem
 
 
-def test_without_a_filter_of_system_calls_nothing_is_run():
-    code = (
-        "import sys; import set_limits; set_limits.refuse_calls = lambda families: False; set_limits.main(sys.argv[1:])"
-    )
+def test_a_program_does_not_run_without_a_filter_of_system_calls():
+    code = "import sys; import set_limits; set_limits.refuse_calls = lambda families: False\n"
+    code += "set_limits.main(sys.argv[1:])"
     for sockets, printed in ((True, b"ran\n"), (False, b"")):
         arguments = bubblewrap.set_limits(Limits(), sockets)[4:]
-        done = subprocess.run(
-            [sys.executable, "-c", code, *arguments, "/bin/echo", "ran"],
-            capture_output=True,
-            env={**os.environ, "PYTHONPATH": str(bubblewrap.INSIDE)},
-        )
+        program = [sys.executable, "-c", code, *arguments, "/bin/echo", "ran"]
+        environment = {**os.environ, "PYTHONPATH": str(bubblewrap.INSIDE)}
+        done = subprocess.run(program, capture_output=True, env=environment)
         assert done.stdout == printed and (done.returncode == 0) == sockets
 
 
-def test_it_takes_root(not_root):
+def test_the_weaker_sandbox_needs_root(not_root):
     with pytest.raises(NoJail, match="only root can run a program as another user"):
         other_user.ensure()
