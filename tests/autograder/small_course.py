@@ -11,8 +11,10 @@ import nbformat
 from nbgrader.api import Gradebook
 
 from attnlab.checking import codec
+from attnlab.checking.judge import Report
 from autograder.demo import sample_class
-from autograder.grading import grade_submission
+from autograder.grading import grade_submission, questions
+from autograder.grading.execution import Cell, evaluate
 from autograder.grading.reassembly import ReleasedCell
 from course import assemble, catalog, cells, release
 from course.kit.exercise import compact
@@ -56,6 +58,15 @@ def lost(stem: str, found: dict[str, list]) -> dict[str, float]:
     """The exercises of a chapter that did not get full marks, and their points. found: the grades of one notebook"""
     points = {name: sum(found[f"check-{name}"][place] or 0 for place in (0, 1)) for name in catalog.exercises_of(stem)}
     return {name: got for name, got in points.items() if got != catalog.exercise(name).points}
+
+
+def report_on(name: str, source: str, **options) -> Report:
+    """Grade one answer in the jail, on inputs of any seed."""
+    exercise = catalog.exercise(name)
+    cells = [Cell(0, f"import numpy as np\n{source}", solution=True), Cell(1, "", check=name)]
+    return evaluate(
+        cells, {name: exercise}, lambda name: questions.material_of(exercise, 11), many=True, **options
+    ).reports[name]
 
 
 def own() -> nbformat.NotebookNode:

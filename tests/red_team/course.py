@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import datetime
 import json
 import re
 import shutil
@@ -12,28 +11,28 @@ from pathlib import Path
 
 import nbformat
 import numpy as np
-from nbgrader.api import Gradebook
+from nbgrader.api import MissingEntry
 
 from autograder.demo import sample_class
 from course import release
+from tests.autograder import small_course
 from tests.red_team import attacks
 from tests.red_team.attacks import STEM, Attack, Kit
 
 HONEST = ("aaa_honest", "zzz_honest")  # the first and the last to be graded
 SHORT = ("--TrustedAutograde.cell_seconds=3", "--TrustedAutograde.case_seconds=2")
-SUBMITTED = datetime.datetime(2026, 9, 1, 12, tzinfo=datetime.UTC)
 
 
 def make(released: Path, course: Path) -> None:
     """A copy of the released course, in which the chapter is due."""
     shutil.copytree(released, course)
-    with Gradebook(f"sqlite:///{course / 'gradebook.db'}") as gradebook:
+    with small_course.book(course) as gradebook:
         gradebook.update_or_create_assignment(STEM, duedate=sample_class.DUE.replace(tzinfo=None))
 
 
 def right_notebook(course: Path) -> dict:
     """The released notebook with right answers, and none of the cells that are not graded."""
-    released = nbformat.read(course / "release" / STEM / f"{STEM}.ipynb", as_version=4)
+    released = small_course.released(course, STEM, STEM)
     notebook = sample_class.submission(sample_class.Sample("", "", references="all"), STEM, released)
     notebook.cells = [cell for cell in notebook.cells if "nbgrader" in cell.metadata]
     notebook.cells.insert(0, nbformat.v4.new_code_cell("import numpy as np\nfrom attnlab import check"))
@@ -45,11 +44,7 @@ def student(attack: Attack) -> str:
 
 
 def hand_in(course: Path, name: str, alter, kit: Kit, hours: int = 0) -> None:
-    folder = course / "submitted" / name / STEM
-    shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir(parents=True)
-    when = SUBMITTED + datetime.timedelta(hours=hours)
-    (folder / "timestamp.txt").write_text(when.strftime("%Y-%m-%d %H:%M:%S UTC"), "ascii")
+    folder = small_course.folder(course, name, hours - 24.0, STEM)
     attacks.hand_in(folder, alter(folder, kit))
 
 
@@ -59,15 +54,9 @@ def grade(course: Path, *options: str):
 
 def points(course: Path, name: str) -> dict | None:
     """Exercise -> points, or None where the gradebook has none."""
-    with Gradebook(f"sqlite:///{course / 'gradebook.db'}") as gradebook:
-        with contextlib.suppress(Exception):
-            found = {
-                g.name.removeprefix("check-"): g
-                for n in gradebook.find_submission(STEM, name).notebooks
-                for g in n.grades
-                if g.name.startswith("check-")
-            }
-            return {e: None if found[e].score is None else found[e].score for e in attacks.FULL}
+    with small_course.book(course) as gradebook, contextlib.suppress(MissingEntry):
+        found = {grade.name: grade.score for grade in gradebook.find_submission_notebook(STEM, STEM, name).grades}
+        return {exercise: found[f"check-{exercise}"] for exercise in attacks.FULL}
     return None
 
 

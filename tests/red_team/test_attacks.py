@@ -8,12 +8,11 @@ from pathlib import Path
 
 import nbformat
 import pytest
-from nbgrader.api import Gradebook
 
 from course import catalog, release
 from course.folder import course_seed
 from course.kit.exercise import PUBLIC_SEED
-from tests.autograder import processes
+from tests.autograder import processes, small_course
 from tests.red_team import course as class_
 from tests.red_team.attacks import FULL, MARK, RIGHT, STEM, TARGET, Kit, through
 
@@ -100,7 +99,7 @@ def _look_at_the_record(graded, attack, name):
     assert not attack.flag or any(attack.flag in flag["text"] for flag in work["flags"]), work["flags"]
     reasons = [exercise["reason"] or "" for exercise in work["exercises"]]
     assert not attack.reason or any(attack.reason in reason for reason in reasons), reasons
-    with Gradebook(f"sqlite:///{graded.course / 'gradebook.db'}") as gradebook:
+    with small_course.book(graded.course) as gradebook:
         grade = gradebook.find_grade(f"check-{TARGET}", STEM, STEM, name)
         assert grade.needs_manual_grade == attack.manual
 

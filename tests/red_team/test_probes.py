@@ -10,14 +10,12 @@ import inspect
 
 import pytest
 
-from autograder.grading import questions
-from autograder.grading.execution import Cell, evaluate
 from course import catalog
+from tests.autograder.small_course import report_on
 from tests.red_team.attacks import WORKER
 
 pytestmark = [pytest.mark.slow, pytest.mark.long, pytest.mark.usefixtures("needs_jail")]
 
-NUMPY = "import numpy as np\nimport torch\n"
 METER = """
 import attnlab.checking.meter
 class Fake:
@@ -130,18 +128,11 @@ class KVCache(attnlab.checking.fakes.FixedCache):
 
 def graded(name: str, source: str):
     """The report on an answer; RIGHT in it is the reference."""
-    exercise = catalog.exercise(name)
     chapter = catalog.chapter_of(name)
     reference = f"from solutions.{chapter} import {name} as RIGHT\n" if "RIGHT" in source else ""
     sources = {chapter: inspect.getsource(importlib.import_module(f"solutions.{chapter}"))}
-    done = evaluate(
-        [Cell(0, NUMPY + reference + source, solution=True), Cell(1, "", check=name)],
-        {name: exercise},
-        lambda name: questions.material_of(exercise, 11),
-        references={"setting": "references", "sources": sources},
-        many=True,
-    )
-    return done.reports[name]
+    references = {"setting": "references", "sources": sources}
+    return report_on(name, f"import torch\n{reference}{source}", references=references)
 
 
 @pytest.mark.parametrize(

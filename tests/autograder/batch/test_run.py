@@ -231,65 +231,52 @@ def tls(files: dict[str, str], dask: bool = False) -> list[str]:
     return [word for name, option in names.items() for word in (option, files[name])]
 
 
-class Spaces:
-    """Three network namespaces on one bridge: 10.77.0.1 for the grader, .2 and .3 for workers."""
+@pytest.fixture
+def spaces():
+    """Three network namespaces on one bridge: 10.77.0.1 for the grader, .2 and .3 for workers.
 
-    def __init__(self):
-        self._holders: list[subprocess.Popen] = []
-
-    def __enter__(self):
+    For each, the words to put before a command so that it runs there.
+    """
+    with contextlib.ExitStack() as stack:
+        pids, pipe = [], subprocess.PIPE
+        for _ in range(3):
+            holds = ["sh", "-c", "unshare --net sh -c 'echo $$; exec cat'"]  # until its input ends
+            holder = stack.enter_context(subprocess.Popen(holds, stdin=pipe, stdout=pipe, stderr=pipe, text=True))
+            pids.append(holder.stdout.readline().strip())
+        if not all(pids):
+            pytest.skip("no network namespaces can be made here (root can, on most machines)")
+        inside = [("nsenter", f"--net=/proc/{pid}/ns/net", "--") for pid in pids]
+        plan = [(0, "link add bridge0 type bridge"), (0, "addr add 10.77.0.1/24 dev bridge0")]
+        for number in (1, 2):
+            plan.append((0, f"link add port{number} type veth peer name eth0 netns {pids[number]}"))
+            plan.append((0, f"link set port{number} master bridge0 up"))
+            plan.append((number, f"addr add 10.77.0.{number + 1}/24 dev eth0"))
+            plan.append((number, "link set eth0 up"))
+        plan += [*((number, "link set lo up") for number in range(3)), (0, "link set bridge0 up")]
         try:
-            for _ in range(3):
-                command = ["unshare", "--net", "sh", "-c", "echo; exec sleep 600"]
-                holder = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-                self._holders.append(holder)
-                if not holder.stdout.readline():
-                    pytest.skip("no network namespaces can be made here (root can, on most machines)")
-            self.at(0, "ip link add bridge0 type bridge")
-            self.at(0, "ip addr add 10.77.0.1/24 dev bridge0")
-            for number in (1, 2):
-                other_end = f"peer name eth0 netns {self._holders[number].pid}"
-                self.at(0, f"ip link add port{number} type veth {other_end}")
-                self.at(0, f"ip link set port{number} master bridge0 up")
-                self.at(number, f"ip addr add 10.77.0.{number + 1}/24 dev eth0")
-                self.at(number, "ip link set eth0 up")
-            for number in range(3):
-                self.at(number, "ip link set lo up")
-            self.at(0, "ip link set bridge0 up")
+            for number, words in plan:
+                subprocess.run([*inside[number], "ip", *words.split()], check=True, capture_output=True)
         except (FileNotFoundError, subprocess.CalledProcessError) as error:
-            self.__exit__()
             pytest.skip(f"network namespaces cannot be connected here: {error}")
-        return self
-
-    def __exit__(self, *exc):
-        for holder in self._holders:
-            holder.kill()
-            holder.communicate()
-
-    def inside(self, number: int) -> tuple[str, ...]:
-        """Return the words to put before a command so that it runs there."""
-        return ("nsenter", f"--net=/proc/{self._holders[number].pid}/ns/net", "--")
-
-    def at(self, number: int, program: str) -> None:
-        subprocess.run([*self.inside(number), *program.split()], check=True, capture_output=True)
+        yield inside
 
 
 @pytest.mark.long
-def test_two_workers_in_network_namespaces_of_their_own_grade_a_class_over_tls(course, tmp_path):
+def test_two_workers_in_network_namespaces_of_their_own_grade_a_class_over_tls(course, spaces, tmp_path):
     files, other, log = keys(tmp_path), keys(tmp_path / "other"), tmp_path / "log"
-    with Spaces() as spaces, contextlib.ExitStack() as stack:
+    with contextlib.ExitStack() as stack:
         scheduler = ("--host", "tls://10.77.0.1:8786", *tls(files, True))
-        stack.enter_context(dask("scheduler", *scheduler, log=log, before=spaces.inside(0)))
+        stack.enter_context(dask("scheduler", *scheduler, log=log, before=spaces[0]))
         workers = []
         for number in (1, 2):
             place = ("--host", f"tls://10.77.0.{number + 1}", "--local-directory", str(tmp_path / f"worker{number}"))
             worker = ("tls://10.77.0.1:8786", *place, "--no-nanny", "--nthreads", "1", *tls(files, True))
-            workers.append(stack.enter_context(dask("worker", *worker, log=log, before=spaces.inside(number))))
+            workers.append(stack.enter_context(dask("worker", *worker, log=log, before=spaces[number])))
         wait_until(lambda: log.read_text().count("Registered to") == 2, log.read_text)
-        stranger = command(course, "--scheduler", "tls://10.77.0.1:8786", *tls(other), before=spaces.inside(0))
+        stranger = command(course, "--scheduler", "tls://10.77.0.1:8786", *tls(other), before=spaces[0])
         _, err = stranger.communicate(timeout=PATIENCE)
         assert stranger.returncode == 2 and "no scheduler answers" in err and not graded(course)
-        process = command(course, "--scheduler", "tls://10.77.0.1:8786", *tls(files), before=spaces.inside(0))
+        process = command(course, "--scheduler", "tls://10.77.0.1:8786", *tls(files), before=spaces[0])
         _, err = process.communicate(timeout=PATIENCE)
         assert process.returncode == 0, err + log.read_text()
         for worker in workers:

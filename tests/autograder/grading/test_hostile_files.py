@@ -110,7 +110,7 @@ def test_another_dtype_is_another_answer_and_another_byte_order_is_not():
 
 @pytest.mark.skipif(not os.path.isdir("/proc/self"), reason="needs /proc")
 @pytest.mark.parametrize("session", [False, True])
-def test_a_child_process_does_not_outlive_its_file(either_way, session):
+def test_a_child_process_does_not_outlive_its_file(no_jail, session):
     mark = f"child-{secrets.token_hex(8)}"
     start = (
         "import subprocess, sys",
@@ -119,10 +119,6 @@ def test_a_child_process_does_not_outlive_its_file(either_way, session):
     )
     assert grade("\n".join(start) + RIGHT).passed
     processes.wait_for_the_end_of(mark)
-
-
-def test_attnlab_can_be_imported_as_in_the_notebook():
-    assert grade(f"from attnlab import check\n{RIGHT}").passed
 
 
 def test_it_runs_in_an_empty_folder_of_its_own_that_is_gone_afterwards(either_way):

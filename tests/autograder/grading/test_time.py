@@ -8,10 +8,8 @@ import time
 
 import pytest
 
-from autograder.grading import questions
 from autograder.grading.channel import CpuDeadline
-from autograder.grading.execution import Cell, evaluate
-from course import catalog
+from tests.autograder.small_course import report_on
 
 LOOP = """
 import torch
@@ -65,25 +63,18 @@ def machine(request):
         loop.wait()
 
 
-def graded(name, source):
-    exercise = catalog.exercise(name)
-    cells = [Cell(0, "import numpy as np\n" + source, solution=True), Cell(1, "", check=name)]
-    done = evaluate(cells, {name: exercise}, lambda name: questions.material_of(exercise, 11), many=True)
-    return done.reports[name]
-
-
 @pytest.mark.slow
 @pytest.mark.usefixtures("needs_jail", "machine")
 @pytest.mark.parametrize("name, source", [("sample", LOOP), ("pairwise_scores", BROADCAST)])
 def test_a_right_answer_gets_all_its_points_however_it_is_written(name, source):
-    report = graded(name, source)
+    report = report_on(name, source)
     assert report.passed, (report.reason, [(f.title, f.detail) for f in report.findings if not f.passed])
 
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("needs_jail")
 def test_python_loops_over_every_pair_are_too_slow_where_speed_is_asked_for():
-    failed = [finding for finding in graded("pairwise_scores", LOOPS).findings if not finding.passed]
+    failed = [finding for finding in report_on("pairwise_scores", LOOPS).findings if not finding.passed]
     assert [finding.title for finding in failed] == ["scores 2000 queries with 2000 keys in under two seconds"]
 
 
@@ -108,7 +99,7 @@ def pairwise_scores(Q, K):
 @pytest.mark.usefixtures("needs_jail")
 def test_what_was_slow_once_is_asked_once_more():
     """Memory that the machine must first find, or another process, can make a right answer slow."""
-    report = graded("pairwise_scores", SLOW_ONCE)
+    report = report_on("pairwise_scores", SLOW_ONCE)
     assert report.passed, [(f.title, f.detail) for f in report.findings if not f.passed]
 
 
