@@ -83,6 +83,15 @@ def each_chapter(*always: str) -> list:
     return [stem if stem in always else pytest.param(stem, marks=pytest.mark.long) for stem in catalog.chapters()]
 
 
+def write_files(folder: Path, contents: dict[str, str | bytes]) -> Path:
+    """Write files into a folder, by their paths in it; returns the folder."""
+    for name, content in contents.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content.encode() if isinstance(content, str) else content)
+    return folder
+
+
 def without_the_course(folder: Path) -> Path:
     """A Python that has everything but the course's own package: in a folder, with links to this one's packages.
 
@@ -395,6 +404,16 @@ def needs_jail():
 
     if bubblewrap.problem():
         skip(f"no jail: {bubblewrap.problem()}", "REQUIRE_JAIL")
+
+
+@pytest.fixture(scope="module")
+def grader():
+    """A process that grades, one for all tests of a module: what happens in one must not reach the next."""
+    from autograder.grading import worker
+
+    made = worker.Grader()
+    yield made
+    made.close()
 
 
 @pytest.fixture

@@ -2,6 +2,7 @@
 
 import functools
 import os
+import shutil
 import sys
 
 import nbgrader.api
@@ -24,6 +25,12 @@ def graders_end_with_their_module():
     yield
     if plugin := sys.modules.get("autograder.nbgrader_plugins.autograde"):
         plugin.TrustedAutograde.pool.default_value.close()
+
+
+@pytest.fixture
+def course(template, tmp_path):
+    """A copy, for one test, of the course that its module has made."""
+    return shutil.copytree(template, tmp_path / "course")
 
 
 @pytest.fixture

@@ -6,6 +6,7 @@ import pytest
 
 from book import archive
 from book.site import live_model, search
+from tests.conftest import write_files
 
 
 @pytest.fixture(scope="module")
@@ -41,8 +42,7 @@ def test_unpacked_in_another_folder_it_reads_moves_and_searches(packed, tmp_path
 
 
 def test_what_pages_may_only_fetch_over_http_is_left_out(tmp_path):
-    for name in ("index.html", f"{live_model.PIECES}/layer.bin", f"{search.FOLDER}/index"):
-        (tmp_path / "site" / name).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / "site" / name).write_text(name)
+    names = ("index.html", f"{live_model.PIECES}/layer.bin", f"{search.FOLDER}/index")
+    write_files(tmp_path / "site", dict.fromkeys(names, "x"))
     packed = archive.write(tmp_path / "site", tmp_path / "book.zip")
     assert zipfile.ZipFile(packed).namelist() == ["book/index.html"]

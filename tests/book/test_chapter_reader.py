@@ -6,6 +6,7 @@ import toy
 from book import kernel_setup
 from book.chapter_pages import chapter_reader
 from course import chapter
+from tests.conftest import write_files
 
 
 @pytest.fixture
@@ -44,22 +45,15 @@ def test_the_written_question_keeps_its_heading_outside_its_box(notebook):
 def test_the_hash_follows_code_scripts_and_data(tmp_path):
     seen = set()
     for name in ("solutions/a.py", "attnlab/b.js", "attnlab/data/c.npz"):
-        path = tmp_path / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text("one")
-        seen.add(chapter_reader.imports_hash(tmp_path))
-        path.write_text("two")
-        seen.add(chapter_reader.imports_hash(tmp_path))
+        for content in ("one", "two"):
+            seen.add(chapter_reader.imports_hash(write_files(tmp_path, {name: content})))
     assert len(seen) == 6
 
 
 def test_an_error_inside_a_reference_names_the_exercise(tmp_path):
-    folder = tmp_path / "solutions"
-    folder.mkdir()
-    source = "def add_one(x):\n    return x.missing\n"
-    (folder / "toy.py").write_text(source)
-    space = {}
-    exec(compile(source, str(folder / "toy.py"), "exec"), space)
+    source, space = "def add_one(x):\n    return x.missing\n", {}
+    write_files(tmp_path, {"solutions/toy.py": source})
+    exec(compile(source, str(tmp_path / "solutions/toy.py"), "exec"), space)
     with pytest.raises(AttributeError) as caught:
         space["add_one"](3)
     assert kernel_setup.exercise_at_fault(caught.value) == "add_one (solutions/toy.py)"
@@ -79,14 +73,12 @@ PAGE = "---\nkernelspec: {name: python3}\n---\n\n# A page\n\n```{code-cell}\npri
 
 def test_a_page_runs_again_when_one_of_its_own_files_has_changed(tmp_path, monkeypatch):
     monkeypatch.setattr(chapter_reader, "ROOT", tmp_path)
-    own = tmp_path / "appendices" / "page" / "program.py"
-    own.parent.mkdir(parents=True)
-    own.write_text("print(1)")
+    write_files(tmp_path, {"appendices/page/program.py": "print(1)"})
     before = chapter_reader.read_page(PAGE, "appendices/page")
     assert len(before.cells) == len(before.metadata["source_map"]) == 3
     assert before.cells[0].metadata["tags"] == ["remove-cell"]
     assert chapter_reader.read_page(PAGE, "appendices/page").cells[0].metadata == before.cells[0].metadata
-    own.write_text("print(2)")
+    write_files(tmp_path, {"appendices/page/program.py": "print(2)"})
     assert chapter_reader.read_page(PAGE, "appendices/page").cells[0].metadata != before.cells[0].metadata
 
 

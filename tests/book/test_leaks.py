@@ -13,6 +13,7 @@ from pygments.lexers import PythonLexer
 
 from attnlab.checking import codec
 from book import leaks
+from tests.conftest import write_files
 
 SOLUTION = '''\
 """Reference answers."""
@@ -53,11 +54,9 @@ def halves(x, factor=2):
 
 @pytest.fixture
 def course(tmp_path):
-    for folder in ("solutions", "course/exercises", "chapters", "site"):
-        (tmp_path / folder).mkdir(parents=True)
-    (tmp_path / "solutions/double.py").write_text(SOLUTION)
-    (tmp_path / "course/exercises/double.py").write_text(EXERCISES)
-    return tmp_path
+    for folder in ("chapters", "site"):
+        (tmp_path / folder).mkdir()
+    return write_files(tmp_path, {"solutions/double.py": SOLUTION, "course/exercises/double.py": EXERCISES})
 
 
 def findings(course, name, content):

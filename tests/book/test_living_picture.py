@@ -3,6 +3,7 @@
 from sphinx.cmd.build import main
 
 from course.folder import ROOT
+from tests.conftest import write_files
 
 PAGE = """# Attention
 
@@ -20,18 +21,14 @@ def setup(app):
 
 
 def test_a_plain_page_shows_the_tour_and_its_stops_lead_to_the_chapters(tmp_path, open_page):
-    (tmp_path / "chapters").mkdir()
-    (tmp_path / "chapters" / "rope.md").write_text("# Rotary positions\n", "utf-8")
-    (tmp_path / "index.md").write_text(PAGE, "utf-8")
     settings = dict(
         extensions=["myst_parser", "book.directives.living_picture"],
         myst_enable_extensions=["colon_fence"],
         html_static_path=[str(ROOT / "book" / "assets")],
         html_theme="basic",
     )
-    (tmp_path / "conf.py").write_text(
-        "".join(f"{name} = {value!r}\n" for name, value in settings.items()) + STEP, "utf-8"
-    )
+    conf = "".join(f"{name} = {value!r}\n" for name, value in settings.items()) + STEP
+    write_files(tmp_path, {"chapters/rope.md": "# Rotary positions\n", "index.md": PAGE, "conf.py": conf})
     assert main(["-q", str(tmp_path), str(tmp_path / "site")]) == 0
 
     page = open_page((tmp_path / "site" / "index.html").as_uri(), reduced_motion="reduce")

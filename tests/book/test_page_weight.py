@@ -7,11 +7,12 @@ from types import SimpleNamespace
 import pytest
 
 from book.site import page_weight
+from tests.conftest import write_files
 
 
 @pytest.fixture
 def site(tmp_path):
-    for name, text in {
+    files = {
         "chapters/a.html": '<link rel="stylesheet" href="../s/a.css?v=1"><link rel="next" href="b.html">'
         '<script src="../s/a.js"></script><img src="../s/now.png"><img src="../s/later.png" '
         'loading="lazy"><noscript><img src="../s/never.png"></noscript><a href="../s/big.zip"></a>'
@@ -26,10 +27,8 @@ def site(tmp_path):
         "s/f.woff": "f" * 700,
         "s/later.png": "",
         "s/never.png": "",
-    }.items():
-        (tmp_path / name).parent.mkdir(exist_ok=True)
-        (tmp_path / name).write_text(text)
-    return tmp_path
+    }
+    return write_files(tmp_path, files)
 
 
 def names(site):

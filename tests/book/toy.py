@@ -8,6 +8,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from tests.conftest import write_files
+
 ROOT = Path(__file__).resolve().parents[2]
 STRICT = ("-W", "-n", "--keep-going")
 
@@ -173,11 +175,7 @@ def make(folder: Path, **texts: str) -> Path:
         "toy_widgets.py": WIDGET,
         "guides/students.md": "# For students\n\nUnpack, and begin.\n",
     }
-    for name, text in {**files, **texts}.items():
-        path = folder / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text, "utf-8")
-    return folder
+    return write_files(folder, {**files, **texts})
 
 
 def before(folder: Path) -> dict[str, str]:

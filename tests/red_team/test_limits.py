@@ -6,7 +6,7 @@ The figures are what each took before there was a limit.
 import nbformat
 import pytest
 
-from autograder.grading import dependencies, grade_submission, serialization, worker
+from autograder.grading import dependencies, grade_submission, serialization
 from autograder.sandbox.limits import MAX_OUTPUTS, MAX_SHOWN, MB, Times
 from course import assemble, catalog
 from course.cells import nbgrader_of
@@ -15,13 +15,6 @@ from tests.autograder import small_course
 STEM = "softmax"
 SECONDS = 2  # of the grader's own processor time
 pytestmark = pytest.mark.usefixtures("needs_jail")
-
-
-@pytest.fixture(scope="module")
-def grader():
-    made = worker.Grader()
-    yield made
-    made.close()
 
 
 @pytest.fixture(scope="module")

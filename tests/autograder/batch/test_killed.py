@@ -116,7 +116,6 @@ class Class:
 @pytest.fixture(scope="module")
 def class_(tmp_path_factory, needs_jail) -> Class:
     fresh = tmp_path_factory.mktemp("killed") / "course"
-    fresh.mkdir()
     students = ("ada", "boris")
     small_course.make(fresh, {"dot_products": small_course.thin("dot_products")}, students)
     dot, cosine = (small_course.reference("dot_products", name) for name in small_course.KEPT["dot_products"])

@@ -58,7 +58,6 @@ def hand_in(course: Path, students: list[str]) -> None:
 def fresh(tmp_path_factory, needs_jail) -> Path:
     """A released course with an ungraded class."""
     course = tmp_path_factory.mktemp("grade") / "course"
-    course.mkdir()
     students = [f"s{number:03}" for number in range(MANY)]
     small_course.make(course, {"dot_products": small_course.thin("dot_products")}, students)
     hand_in(course, students)

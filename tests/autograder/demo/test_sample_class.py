@@ -15,6 +15,7 @@ from autograder.reports import csv_table, read
 from course import catalog, release
 from course.errors import CourseError
 from course.folder import GRADEBOOK_URL, ROOT
+from tests.conftest import write_files
 
 pytestmark = [pytest.mark.slow, pytest.mark.long]
 
@@ -130,12 +131,10 @@ def test_written_answers_wait_for_a_human_and_no_answer_is_zero(rows):
 
 
 def test_a_real_course_is_never_taken_for_the_sample_class(tmp_path):
-    submitted = tmp_path / "submitted" / "someone" / "softmax" / "softmax.ipynb"
-    submitted.parent.mkdir(parents=True)
-    submitted.write_text("{}")
+    work = "submitted/someone/softmax/softmax.ipynb"
     with pytest.raises(CourseError, match="would be lost"):
-        sample_class.run(tmp_path)
-    assert submitted.read_text() == "{}"
+        sample_class.run(write_files(tmp_path, {work: "{}"}))
+    assert (tmp_path / work).read_text() == "{}"
 
 
 def test_the_summary_shows_every_student_and_what_the_sample_is_for(graded):

@@ -2,7 +2,6 @@
 
 import hashlib
 import json
-import shutil
 from dataclasses import asdict
 from functools import partial
 
@@ -18,20 +17,16 @@ from course.errors import CourseError
 from course.folder import course_seed
 from course.nbgrader_each import _why
 from tests.autograder import small_course
+from tests.conftest import write_files
 
 STEM = "dot_products"
 
 
 @pytest.fixture(scope="module")
-def fresh(tmp_path_factory):
+def template(tmp_path_factory):
     course = tmp_path_factory.mktemp("released") / "course"
     small_course.make(course, {STEM: small_course.thin(STEM), "own": small_course.own()}, ["ada"])
     return course
-
-
-@pytest.fixture
-def course(fresh, tmp_path):
-    return shutil.copytree(fresh, tmp_path / "course")
 
 
 def plans(course, assignment=small_course.ASSIGNMENT):
@@ -181,9 +176,7 @@ def test_a_release_that_adds_or_removes_cells_is_refused_after_the_first_submiss
 
 
 def test_the_command_release_stops_before_anything_is_written(tmp_path, monkeypatch, capsys):
-    course = tmp_path / "course"
-    (course / "release" / STEM).mkdir(parents=True)
-    (course / "release" / STEM / f"{STEM}.ipynb").write_text("the old one")
+    course = write_files(tmp_path / "course", {f"release/{STEM}/{STEM}.ipynb": "the old one"})
     with small_course.book(course) as gradebook:
         gradebook.add_assignment(STEM)
         gradebook.add_notebook(STEM, STEM)

@@ -17,6 +17,7 @@ from course import catalog
 from course.folder import ROOT
 from tests.autograder import small_course
 from tests.autograder.sandbox import container
+from tests.conftest import write_files
 from tests.red_team import attacks
 from tests.red_team.course import LONG_NUMBER, long_numbers
 
@@ -174,9 +175,8 @@ def test_an_answer_that_a_human_grades_is_not_a_test():
 
 
 def test_a_notebook_is_found_by_its_name_in_any_folder(tmp_path):
-    for place in ("b/softmax.ipynb", "softmax.ipynb", "masks.ipynb", ".ipynb_checkpoints/rope.ipynb"):
-        (tmp_path / place).parent.mkdir(exist_ok=True)
-        (tmp_path / place).write_text(place)
+    places = ("b/softmax.ipynb", "softmax.ipynb", "masks.ipynb", ".ipynb_checkpoints/rope.ipynb")
+    write_files(tmp_path, {place: place for place in places})
     found, refused, notes = run.handed_in(tmp_path, ["softmax", "rope"])
     assert found == {"softmax": b"softmax.ipynb"} and not refused
     assert notes == ["softmax.ipynb was handed in more than once; softmax.ipynb was used."]

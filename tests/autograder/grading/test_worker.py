@@ -5,7 +5,7 @@ import json
 import nbformat
 import pytest
 
-from autograder.grading import grade_submission, reasons, serialization, worker
+from autograder.grading import grade_submission, reasons, serialization
 from autograder.grading.reassembly import ReleasedCell
 from autograder.sandbox.limits import Times
 from course.errors import CourseError
@@ -16,14 +16,6 @@ RELEASED = [
     ReleasedCell("double", "code", "", False, True, False, False),
     ReleasedCell("test-double", "code", "assert double(2) == 4", True, False, True, False, 2.0),
 ]
-
-
-@pytest.fixture(scope="module")
-def grader():
-    """One for all tests: what happens in one must not reach the next."""
-    made = worker.Grader()
-    yield made
-    made.close()
 
 
 def assignment(**config) -> bytes:

@@ -25,18 +25,13 @@ TOLD = "import resource\nprint(resource.getrlimit(resource.RLIMIT_NPROC)[1], res
 
 
 @pytest.fixture(scope="module")
-def fresh(tmp_path_factory):
+def template(tmp_path_factory):
     """A released assignment, and one submission that tells its limits."""
     course = tmp_path_factory.mktemp("limits") / "course"
     small_course.make(course, {"own": small_course.own()}, ["ada"])
     notebook = small_course.answered(small_course.released(course, "own"), {"by-hand": TOLD})
     nbformat.write(notebook, small_course.folder(course, "ada") / "own.ipynb")
     return course
-
-
-@pytest.fixture
-def course(fresh, tmp_path):
-    return shutil.copytree(fresh, tmp_path / "course")
 
 
 def grader(course, **traits) -> TrustedAutograde:
@@ -100,12 +95,12 @@ OLD = "def double(x):\n    return x ** 2"
 
 
 @pytest.fixture(scope="module")
-def graded(needs_jail, fresh, tmp_path_factory):
+def graded(needs_jail, template, tmp_path_factory):
     """The same course when it is graded.
 
     ada used the right name, boris another, cleo has no such notebook, and dora has an old attempt behind her answer.
     """
-    place = shutil.copytree(fresh, tmp_path_factory.mktemp("graded") / "course")
+    place = shutil.copytree(template, tmp_path_factory.mktemp("graded") / "course")
     answers = {"double": "def double(x):\n    return 2 * x", "by-hand": "print(double(4))"}
     notebook = small_course.answered(small_course.released(place, "own"), answers)
     nbformat.write(notebook, small_course.folder(place, "ada") / "own.ipynb")

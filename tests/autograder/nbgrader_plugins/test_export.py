@@ -13,6 +13,7 @@ from traitlets.config import Config
 from autograder.__main__ import main
 from autograder.nbgrader_plugins.export import ByExercise, Canvas, Moodle, Stock
 from course.errors import CourseError
+from tests.conftest import write_files
 
 DUE = datetime.datetime(2026, 9, 30, 18, 0)
 
@@ -105,10 +106,9 @@ def test_canvas_gets_its_own_list_back_with_what_is_final(course, tmp_path):
 
 
 def test_canvas_numbers_come_from_what_was_collected_or_the_instructors_list(course, tmp_path):
-    place = tmp_path / "course" / "collected" / "ada" / "softmax"
-    place.mkdir(parents=True)
-    (place / "record.json").write_text('{"platform": "canvas", "number": "12345"}')
-    (tmp_path / "own.csv").write_text("id,canvas_id\nboris,12346\nada,\n")
+    record = '{"platform": "canvas", "number": "12345"}'
+    own = "id,canvas_id\nboris,12346\nada,\n"
+    write_files(tmp_path, {"course/collected/ada/softmax/record.json": record, "own.csv": own})
     options = dict(course=str(tmp_path / "course"), class_list=str(tmp_path / "own.csv"))
     _, _, *rows = table(course, tmp_path, Canvas, **options)
     assert {row[3]: row[1] for row in rows}["ada"] == "12345" and {row[3]: row[1] for row in rows}["boris"] == "12346"

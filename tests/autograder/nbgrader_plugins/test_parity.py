@@ -143,7 +143,6 @@ def seed():
 def course(tmp_path_factory, needs_jail, seed) -> Path:
     """The released course, with nothing handed in."""
     made = tmp_path_factory.mktemp("parity") / "course"
-    made.mkdir()
     small_course.make(made, honest.notebooks(), [*honest.submissions(), *NOISE])
     return made
 

@@ -8,6 +8,8 @@ import stat
 import zipfile
 from pathlib import Path
 
+from tests.conftest import write_files
+
 ANSWERS = {"softmax": ["softmax", "log_softmax"], "multi_head": ["split_heads", "merge_heads"]}
 STUB = "def {}(x):\n    raise NotImplementedError"
 DONE = "def {}(x):\n    return x"
@@ -60,8 +62,4 @@ def damaged(data: bytes) -> bytes:
 
 def course(folder: Path) -> Path:
     """A course folder in which softmax and multi_head are released."""
-    for name in ANSWERS:
-        place = folder / "release" / name
-        place.mkdir(parents=True)
-        (place / f"{name}.ipynb").write_bytes(notebook(name, done=0))
-    return folder
+    return write_files(folder, {f"release/{name}/{name}.ipynb": notebook(name, done=0) for name in ANSWERS})

@@ -6,7 +6,6 @@ import datetime
 import json
 import os
 import re
-import shutil
 import zipfile
 
 import pytest
@@ -18,6 +17,7 @@ from autograder.sandbox import limits
 from course.errors import CourseError
 from tests.autograder.platforms.handed_in import course as new_course
 from tests.autograder.platforms.handed_in import damaged, encrypted, link, notebook, zipped
+from tests.conftest import write_files
 
 DUE = datetime.datetime(2026, 9, 30, 18, 0)
 FULL, HALF, EMPTY = notebook(), notebook(done=1), notebook(done=0)
@@ -32,11 +32,6 @@ def template(tmp_path_factory):
     with Gradebook(f"sqlite:///{folder / 'gradebook.db'}", "attention") as gradebook:
         gradebook.add_assignment("softmax", duedate=DUE)
     return folder
-
-
-@pytest.fixture
-def course(template, tmp_path):
-    return shutil.copytree(template, tmp_path / "course")
 
 
 @pytest.fixture
@@ -219,11 +214,8 @@ def test_of_two_copies_the_one_with_more_answers_is_taken_then_the_later_one(cou
 
 def test_clones_are_told_apart_by_their_logins(course, tmp_path):
     for login, data in (("ada-l", FULL), ("boris", HALF)):
-        clone = tmp_path / "clones" / f"softmax-2026-{login}"
-        (clone / ".git").mkdir(parents=True)
-        (clone / ".git" / "softmax.ipynb").write_bytes(EMPTY)
-        (clone / "softmax.ipynb").write_bytes(data)
-        (clone / "timestamp.txt").write_text("2020-01-01 00:00 UTC")  # a student's own word
+        own = {"timestamp.txt": "2020-01-01 00:00 UTC", ".git/softmax.ipynb": EMPTY, "softmax.ipynb": data}
+        write_files(tmp_path / "clones" / f"softmax-2026-{login}", own)
     os.symlink("/etc/passwd", tmp_path / "clones/softmax-2026-boris/link.ipynb")
     collect.collect("softmax", [tmp_path / "clones"], course)
     assert taken(course) == {"ada-l": {"softmax.ipynb": FULL}, "boris": {"softmax.ipynb": HALF}}
@@ -239,9 +231,7 @@ def test_of_the_exchange_the_newest_is_taken_with_its_time_and_secret(course, tm
         ("a+b+multi_head+2026-09-29 10:00:00.000000 UTC+abc", FULL),
         ("a+b+softmax+2026-09-29 10:00:00.000000 UTC+abc", FULL),
     ):
-        (tmp_path / "inbound" / folder).mkdir(parents=True)
-        (tmp_path / "inbound" / folder / "softmax.ipynb").write_bytes(data)
-        (tmp_path / "inbound" / folder / "submission_secret.txt").write_bytes(b"s")
+        write_files(tmp_path / "inbound" / folder, {"softmax.ipynb": data, "submission_secret.txt": "s"})
     collect.collect("softmax", [tmp_path / "inbound"], course)
     assert set(taken(course)) == {"ada", "a+b"}
     assert taken(course)["ada"] == {
@@ -252,8 +242,7 @@ def test_of_the_exchange_the_newest_is_taken_with_its_time_and_secret(course, tm
 
 
 def test_a_plain_folder_of_folders_files_and_attempts(course, tmp_path):
-    plain = tmp_path / "plain"
-    for name, data in {
+    files = {
         "ada/softmax/softmax.ipynb": FULL,
         "ada/softmax/timestamp.txt": b"2026-10-02 18:00 UTC",
         "boris_softmax.ipynb": HALF,
@@ -261,10 +250,8 @@ def test_a_plain_folder_of_folders_files_and_attempts(course, tmp_path):
         "chiara_attempt_2026-09-29-11-30-00_softmax.ipynb": FULL,
         "dmitri.zip": zipped(("eve_1_2_softmax.ipynb", FULL)),
         "<img src=x>/softmax.ipynb": FULL,
-    }.items():
-        (plain / name).parent.mkdir(parents=True, exist_ok=True)
-        (plain / name).write_bytes(data)
-    collect.collect("softmax", [plain], course)
+    }
+    collect.collect("softmax", [write_files(tmp_path / "plain", files)], course)
     found = taken(course)
     assert set(found) == {"ada", "boris", "chiara", "dmitri", "_img src_x_"}
     assert found["ada"]["timestamp.txt"] == b"2026-10-02 18:00 UTC"
@@ -273,10 +260,8 @@ def test_a_plain_folder_of_folders_files_and_attempts(course, tmp_path):
 
 def test_what_is_there_and_newer_stays(course, tmp_path):
     for day, data in ((29, FULL), (28, HALF)):
-        place = tmp_path / f"day{day}" / "ada"
-        place.mkdir(parents=True)
-        (place / "softmax.ipynb").write_bytes(data)
-        (place / "timestamp.txt").write_text(f"2026-09-{day} 18:00 UTC")
+        work = {"softmax.ipynb": data, "timestamp.txt": f"2026-09-{day} 18:00 UTC"}
+        write_files(tmp_path / f"day{day}" / "ada", work)
     collect.collect("softmax", [tmp_path / "day29"], course)
     (row,) = collect.collect("softmax", [tmp_path / "day28"], course)
     assert row.status == collect.UNCHANGED and "newer" in row.notes[0]

@@ -1,7 +1,6 @@
 """Extensions from a CSV file count as nbgrader's own do, and hand nothing in."""
 
 import datetime
-import shutil
 
 import pytest
 from nbgrader.api import Gradebook
@@ -23,11 +22,6 @@ def template(tmp_path_factory):
             gradebook.add_student(student)
         gradebook.add_submission("softmax", "ada", timestamp=DUE + datetime.timedelta(days=2))
     return folder
-
-
-@pytest.fixture
-def course(template, tmp_path):
-    return shutil.copytree(template, tmp_path / "course")
 
 
 def extend(course, text, *more):

@@ -9,6 +9,7 @@ from autograder.__main__ import main
 from autograder.platforms import collect
 from tests.autograder.platforms.handed_in import course as new_course
 from tests.autograder.platforms.handed_in import notebook, zipped
+from tests.conftest import write_files
 
 CANVAS = ["lovelaceada_12345_67801_softmax (1).ipynb", "petrovboris_LATE_12346_67802_work.zip"]
 MOODLE = ["Ada Lovelace_201_assignsubmission_file_/softmax.ipynb", "Wei Li_202_assignsubmission_file_softmax.ipynb"]
@@ -33,9 +34,7 @@ def graded(tmp_path, members):
     content = {False: notebook(), True: zipped(("a/softmax.ipynb", notebook()))}
     (tmp_path / "class.zip").write_bytes(zipped(*((name, content[name.endswith(".zip")]) for name in members)))
     for row in collect.collect("softmax", [tmp_path / "class.zip"], course):
-        place = course / "feedback" / row.student / "softmax"
-        place.mkdir(parents=True)
-        (place / "softmax.html").write_text(row.student)
+        write_files(course, {f"feedback/{row.student}/softmax/softmax.html": row.student})
     return course
 
 
@@ -62,9 +61,7 @@ def test_the_platform_finds_the_student_of_each_page(tmp_path, platform, members
 def test_students_not_collected_from_there_or_without_a_page_are_named(tmp_path, capsys):
     course = graded(tmp_path, CANVAS)
     (course / "feedback" / "lovelaceada" / "softmax" / "softmax.html").unlink()
-    place = course / "feedback" / "zoe" / "softmax"
-    place.mkdir(parents=True)
-    (place / "softmax.html").write_text("zoe")
+    write_files(course, {"feedback/zoe/softmax/softmax.html": "zoe"})
     arguments = ["softmax", "--course", str(course), "--to", str(tmp_path / "feedback.zip")]
     assert main(["feedback-zip", "canvas", *arguments]) == 1
     said = capsys.readouterr()

@@ -22,6 +22,7 @@ from autograder.reports import command, csv_table, html_page, model, read
 from autograder.reports.text import as_text
 from course.errors import CourseError
 from course.folder import GRADEBOOK_URL
+from tests.conftest import write_files
 
 DUE = datetime.datetime(2026, 9, 30, 18, 0)
 HOSTILE = '=cmd|"/c calc"!A1 <img src=x onerror="document.title=1"><script>document.title=2</script>\x1b[2J\u202eevil'
@@ -71,23 +72,16 @@ class Course:
         for name, kind, points in CELLS:
             self.gradebook.add_grade_cell(name, "toy", "toy", max_score=points, cell_type=kind)
             self.gradebook.add_source_cell(name, "toy", "toy", cell_type=kind, source="x", checksum="1")
-        (self.folder / "release" / "toy").mkdir(parents=True)
-        nbformat.write(nbformat.v4.new_notebook(), self.folder / "release" / "toy" / "toy.ipynb")
-        (self.folder / "source" / "toy").mkdir(parents=True)
         marked = [{"metadata": {"nbgrader": {"grade_id": name}}} for name, _, _ in CELLS]
-        source = json.dumps({"cells": [{"metadata": {}}, *marked]})
-        (self.folder / "source" / "toy" / "toy.ipynb").write_text(source)
+        source, empty = json.dumps({"cells": [{"metadata": {}}, *marked]}), nbformat.writes(nbformat.v4.new_notebook())
+        write_files(self.folder, {"source/toy/toy.ipynb": source, "release/toy/toy.ipynb": empty})
 
     def enrol(self, *students, **more):
         for student in students:
             self.gradebook.add_student(student, **more)
 
     def hand_in(self, student, stamp="2026-09-30 12:00:00 UTC", stage="submitted"):
-        place = self.folder / stage / student / "toy"
-        place.mkdir(parents=True)
-        (place / "toy.ipynb").write_text("{}")
-        (place / "timestamp.txt").write_text(stamp)
-        return place
+        return write_files(self.folder / stage / student / "toy", {"toy.ipynb": "{}", "timestamp.txt": stamp})
 
     def grade(self, student, found, mix=0.0, add=0.0, stretch=0.0, written=None, hours=-6.0, penalty=None):
         """found: the content of results.json, or bytes, or None for no such file; the student is enrolled"""
@@ -341,9 +335,7 @@ def test_a_record_that_is_a_link_is_not_followed(course, tmp_path):
 
 
 def test_an_id_that_is_a_path_leads_nowhere_else(course):
-    outside = course.folder / "toy"
-    outside.mkdir()
-    (outside / "results.json").write_text(json.dumps(results(notes=["from elsewhere"])))
+    write_files(course.folder, {"toy/results.json": json.dumps(results(notes=["from elsewhere"]))})
     course.enrol("..", "ada/../..")
     for student in ("..", "ada/../.."):
         submission = course.gradebook.update_or_create_submission("toy", student)

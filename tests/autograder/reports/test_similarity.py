@@ -6,6 +6,7 @@ import pytest
 
 from autograder.__main__ import main
 from autograder.reports import similarity
+from tests.conftest import write_files
 
 STUB = 'def softmax(x, axis=-1):\n    """Weights that add up to one."""\n    raise NotImplementedError'
 REFERENCE = """def softmax(x, axis=-1):
@@ -70,19 +71,18 @@ def test_odd_sources_are_read(source):
 
 def test_the_command_shows_pairs_by_exercise_and_says_that_they_prove_nothing(tmp_path, capsys):
     def write(path, answer):
-        path.parent.mkdir(parents=True)
         cells = [
             {"cell_type": "code", "source": source, "metadata": {"nbgrader": {"grade_id": name}}}
             for name, source in (("softmax", answer), ("check-softmax", "check(softmax)"))
         ]
-        path.write_text(json.dumps({"cells": cells}))
+        write_files(tmp_path / path, {"softmax.ipynb": json.dumps({"cells": cells})})
 
-    write(tmp_path / "source/softmax/softmax.ipynb", REFERENCE)
-    write(tmp_path / "release/softmax/softmax.ipynb", STUB)
+    write("source/softmax", REFERENCE)
+    write("release/softmax", STUB)
     assert main(["similar", "softmax", "--course", str(tmp_path)]) == 2
     assert "nothing of softmax is graded yet" in capsys.readouterr().err
     for student, answer in {"ada": COPIED, "boris": RENAMED, "chiara": OTHER}.items():
-        write(tmp_path / "autograded" / student / "softmax/softmax.ipynb", answer)
+        write(f"autograded/{student}/softmax", answer)
     assert main(["similar", "softmax", "--answers", "--course", str(tmp_path)]) == 0
     out = capsys.readouterr().out
     assert out.startswith("Similarity proves nothing.") and "check-softmax" not in out
