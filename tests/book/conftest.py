@@ -74,11 +74,15 @@ def addresses(site, serve):
 
 @pytest.fixture
 def open_page(browser):
-    """`open_page(address, **context)` opens a page for one test alone; nothing on it may go wrong."""
+    """`open_page(address, **context)` opens a page for one test alone; nothing on it may go wrong.
+
+    script: runs in the page before its own
+    """
     opened = []
 
-    def go(address, **options):
+    def go(address, script="", **options):
         page = new_page(browser, **{"viewport": WIDTHS["laptop"], **options})
+        page.add_init_script(script)
         opened.append(begin(page, address))
         return page
 

@@ -69,11 +69,8 @@ def test_what_is_done_survives_a_reload_is_marked_and_is_forgotten_when_asked(si
     ],
     ids=["blocked", "broken", "of an older text"],
 )
-def test_where_nothing_or_nonsense_is_stored_the_page_works_and_complains_of_nothing(toy_site, watched, trouble):
-    seen = watched()
-    seen.page.add_init_script(trouble)
-    seen.page.goto(f"{toy_site.as_uri()}/chapters/toy.html")
-    assert bar(seen.page) == "0 of 2 done"
-    seen.page.get_by_role("checkbox", name="I have done add_one").check()
-    assert bar(seen.page) == "1 of 2 done"
-    seen.assert_clean()
+def test_where_nothing_or_nonsense_is_stored_the_page_works_and_complains_of_nothing(toy_site, open_page, trouble):
+    page = open_page(f"{toy_site.as_uri()}/chapters/toy.html", script=trouble)
+    assert bar(page) == "0 of 2 done"
+    page.get_by_role("checkbox", name="I have done add_one").check()
+    assert bar(page) == "1 of 2 done"

@@ -29,10 +29,7 @@ from tests.conftest import WITHOUT
 GUIDES = ROOT / "guides"
 PATIENCE = 400.0
 # Beginnings of variables that a reader's shell has not.
-NOT_A_READERS = (
-    *("ATTNLAB_", "AUTOGRADER_", "COURSE_DIR", "GRADEBOOK_URL"),
-    *("JUPYTER_", "MAKE", "PYTEST_", "VIRTUAL_ENV"),
-)
+NOT_A_READERS = tuple("ATTNLAB_ AUTOGRADER_ COURSE_DIR GRADEBOOK_URL JUPYTER_ MAKE PYTEST_ VIRTUAL_ENV".split())
 _FENCE = re.compile(
     r"^(?P<mark>(?:% [^\n]*\n)?)(?P<ticks>`{3,})(?P<info>[^\n`]*)\n(?P<body>.*?)^(?P=ticks)$", re.DOTALL | re.MULTILINE
 )
@@ -111,8 +108,11 @@ class Session:
         plain = {name: value for name, value in os.environ.items() if not name.startswith(NOT_A_READERS)}
         self.environment = {
             **plain,
-            **dict(HOME=str(scratch), JUPYTER_CONFIG_DIR=str(settings), PYTHONUNBUFFERED="1"),
-            **dict(PIP_NO_INDEX="1", PIP_DISABLE_PIP_VERSION_CHECK="1"),
+            "HOME": str(scratch),
+            "JUPYTER_CONFIG_DIR": str(settings),
+            "PYTHONUNBUFFERED": "1",
+            "PIP_NO_INDEX": "1",
+            "PIP_DISABLE_PIP_VERSION_CHECK": "1",
             "PATH": os.pathsep.join([str(Path(sys.prefix) / "bin"), plain.get("PATH", "")]),
             "PYTHONPATH": os.pathsep.join([str(scratch / "installed"), WITHOUT]),
             **environment,

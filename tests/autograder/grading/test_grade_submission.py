@@ -19,10 +19,8 @@ def file(cells) -> bytes:
     """A notebook's file with these cells."""
     made = []
     for cell in cells:
-        metadata, known = (
-            ({"nbgrader": {"grade_id": cell.name}} if cell.name else {}),
-            {"id": cell.id} if cell.id else {},
-        )
+        metadata = {"nbgrader": {"grade_id": cell.name}} if cell.name else {}
+        known = {"id": cell.id} if cell.id else {}
         made.append({"cell_type": cell.kind, "source": cell.source, "metadata": metadata, **known})
     return json.dumps({"cells": made, "metadata": {}, "nbformat": 4, "nbformat_minor": 5}).encode()
 
