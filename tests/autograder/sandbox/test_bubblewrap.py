@@ -53,7 +53,7 @@ def told(confine, expression: str, **options):
 # What it sees ------------------------------------------------------------------------------------------------------
 
 
-def test_a_program_sees_of_this_checkout_the_students_package_and_its_own_files(needs_jail):
+def test_a_program_sees_the_students_package_and_its_own_files_of_this_checkout(needs_jail):
     seen = told(Jail, f"[os.path.join(d, f) for d, _, fs in os.walk({str(ROOT)!r}) for f in fs]")
     known = str(ROOT / "attnlab") + "/", sys.prefix + "/"
     outside = {path for path in seen if not path.startswith(known)}
@@ -67,34 +67,34 @@ def files(tmp_path):
     return {"numbers.csv": tmp_path / "numbers.csv"}
 
 
-def test_its_folder_holds_the_given_files_which_cannot_be_changed(needs_jail, files):
+def test_the_folder_of_a_program_holds_the_given_files_which_cannot_be_changed(needs_jail, files):
     assert told(Jail, "[os.getcwd(), open('numbers.csv').read()]", files=files) == [bubblewrap.HOME, "1,2"]
     with Jail(python("open('numbers.csv', 'w')"), files=files) as held:
         assert b"Read-only file system" in held.process.communicate(timeout=60)[1]
 
 
-def test_without_a_jail_the_files_are_copies_in_a_folder_that_is_removed(files):
+def test_files_given_without_a_jail_are_copies_in_a_folder_that_is_removed(files):
     with Unconfined(python("print(os.getcwd()); open('numbers.csv', 'w').write('3')"), files=files) as held:
         folder = held.process.communicate(timeout=60)[0].decode().strip()
         assert (Path(folder) / "numbers.csv").read_text() == "3"
     assert files["numbers.csv"].read_text() == "1,2" and not os.path.exists(folder)
 
 
-def test_its_environment_is_made_for_it(confine, monkeypatch):
+def test_the_environment_of_a_program_is_not_the_graders(confine, monkeypatch):
     monkeypatch.setenv("A_TOKEN", "x")
     seen = told(confine, "dict(os.environ)", environment={"MPLBACKEND": "agg"})
     assert seen.items() >= {**bubblewrap.inner_environment(), "HOME": seen["HOME"], "MPLBACKEND": "agg"}.items()
     assert set(seen) - set(bubblewrap.inner_environment()) <= {"PWD", "ATTEMPT", "LC_CTYPE"}
 
 
-def test_it_has_the_limits_it_was_given_and_no_more(confine):
+def test_a_program_has_the_limits_it_was_given_and_no_more(confine):
     names = ("AS", "NPROC", "NOFILE", "FSIZE", "CPU", "CORE", "MEMLOCK", "MSGQUEUE")
     values = (LIMITS.mapped, LIMITS.processes, LIMITS.open_files, LIMITS.file_size, LIMITS.cpu_seconds, 0, 0, 0)
     seen = told(confine, f"[resource.getrlimit(getattr(resource, 'RLIMIT_' + n)) for n in {names!r}]")
     assert seen == [[value, value] for value in values]
 
 
-def test_it_holds_no_descriptor_but_its_streams_and_those_given(confine):
+def test_a_program_holds_its_streams_and_the_given_descriptors(confine):
     there = "[int(d) for d in os.listdir('/proc/self/fd') if os.path.exists(f'/proc/self/fd/{d}')]"
     reads, writes = map(open, os.pipe(), ("rb", "wb"))
     with reads, writes:
@@ -104,7 +104,7 @@ def test_it_holds_no_descriptor_but_its_streams_and_those_given(confine):
         assert set(seen) == {0, 1, 2, writes.fileno()}
 
 
-def test_it_has_no_rights_and_its_own_network_and_processes(needs_jail):
+def test_a_program_has_no_rights_and_processes_of_its_own(needs_jail):
     user, processes = told(Jail, "[os.getuid(), [p for p in os.listdir('/proc') if p.isdigit()]]")
     assert user == bubblewrap.USER and len(processes) == 2
 
@@ -124,7 +124,7 @@ input()
 """
 
 
-def test_its_end_ends_every_process_that_left_it(confine):
+def test_the_end_of_a_program_ends_every_process_that_left_it(confine):
     mark = f"daemon-{secrets.token_hex(8)}"
     with confine(python(DAEMON % mark), limits=LIMITS) as held:
         assert held.process.stdout.readline() == b"ready\n" and running(mark)
@@ -140,7 +140,7 @@ with Jail([sys.executable, "-I", "-S", "-c", "import os" + %r]) as held:
 """
 
 
-def test_a_killed_grader_takes_its_jail_with_it(needs_jail):
+def test_the_jail_of_a_killed_grader_ends(needs_jail):
     mark, pipe = f"daemon-{secrets.token_hex(8)}", subprocess.PIPE
     program = [sys.executable, "-c", GRADER % (DAEMON % mark)]
     with subprocess.Popen(program, cwd=ROOT, stdin=pipe, stdout=pipe) as grader:

@@ -91,7 +91,7 @@ def bare(tmp_path_factory):
 
 
 @pytest.mark.parametrize("key", KEYS)
-def test_without_jail_and_limits_every_probe_gets_through(bare, key):
+def test_every_probe_gets_through_without_jail_and_limits(bare, key):
     if key in ROOTS and os.geteuid():
         pytest.skip("takes root")
     assert bare[key] and "probe itself" not in bare[key]
@@ -145,13 +145,13 @@ def test_a_hole_in_the_jail_is_found_and_named(needs_jail, monkeypatch, change, 
     assert found(monkeypatch, keys | {"home", "trace"}) == keys
 
 
-def test_limits_that_are_not_set_are_found(needs_jail, monkeypatch):
+def test_the_doctor_finds_limits_that_are_not_set(needs_jail, monkeypatch):
     monkeypatch.setattr(bubblewrap, "set_limits", lambda limits: [])
     keys = {"limits", "trace", "big_file"}
     assert found(monkeypatch, keys | {"home"}) == keys
 
 
-def test_groups_that_are_not_made_are_found(needs_jail, monkeypatch):
+def test_the_doctor_finds_groups_that_are_not_made(needs_jail, monkeypatch):
     monkeypatch.setattr(Group, "make", classmethod(lambda group, limits: group()))
     # The kernel holds no limit of processes against root, and holds it against all others.
     assert found(monkeypatch, {"fork", "memory", "home"}) == ({"memory"} if os.geteuid() else {"fork", "memory"})

@@ -74,7 +74,7 @@ print(json.dumps([users, found, [list(other_user._processes_of(user)) for user i
     assert files == [] and processes == [[], []]
 
 
-def test_a_program_that_forks_on_and_on_ends():
+def test_a_program_that_never_stops_forking_is_ended():
     left = inside(r"""
 code = 'import os\nprint(0, flush=True)\nwhile True:\n  try: os.fork()\n  except OSError: pass'
 with OtherUser([sys.executable, '-I', '-S', '-c', code], limits=Limits(processes=40)) as held:
