@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import datetime
+import importlib
 import json
 import os
 import sys
@@ -18,11 +19,15 @@ from course.errors import CourseError
 
 
 def main(arguments: list[str] | None = None) -> int:
-    options = _parser().parse_args(arguments)
-    if getattr(options, "no_jail", False):
+    options = vars(_parser().parse_args(arguments))
+    run = options.pop("run")
+    if options.pop("no_jail", False):
         os.environ[bubblewrap.NO_JAIL] = "1"  # workers and nbgrader's commands inherit it
     try:
-        return options.run(options) or 0
+        if isinstance(run, str):  # imported only here: PyTorch and nbgrader take seconds
+            module, _, name = run.partition(":")
+            run = getattr(importlib.import_module(module), name)
+        return run(**options) or 0
     except CourseError as error:
         print(f"autograder: {error}", file=sys.stderr)
         return 2
@@ -36,16 +41,17 @@ def main(arguments: list[str] | None = None) -> int:
 
 def _parser() -> argparse.ArgumentParser:
     whole = argparse.ArgumentParser(prog="python -m autograder", description=__doc__)
-    commands = whole.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    commands = whole.add_subparsers(required=True, metavar="COMMAND")
     chapters: dict[str, Any] = dict(nargs="*", help="stems such as softmax; all chapters if none is named")
     assignment = "its name in the gradebook, such as softmax"
     zone: dict[str, Any] = dict(
-        type=_zone, default="UTC", metavar="ZONE", help="for times without a time zone (default: UTC)"
+        type=_zone, dest="zone", default="UTC", metavar="ZONE", help="for times without a time zone (default: UTC)"
     )
     folder: dict[str, Any] = dict(type=Path, metavar="FOLDER")
     course = "course folder (default: build/course)"
 
-    def command(name: str, run: Callable, words: str) -> argparse.ArgumentParser:
+    def command(name: str, run: Callable | str, words: str) -> argparse.ArgumentParser:
+        """run: what gets the options as keyword arguments, or where to import it from"""
         made = commands.add_parser(name, help=words)
         made.set_defaults(run=run)
         return made
@@ -61,15 +67,16 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--course", **folder, help="an empty folder (default: build/sample_class)")
     parser.add_argument("--no-jail", action="store_true", help="run the samples with your rights, outside the jail")
 
-    parser = command("collect", _collect, "sort a download from a learning platform into the submitted folder")
+    collecting = "sort a download from a learning platform into the submitted folder"
+    parser = command("collect", "autograder.platforms.collect:run", collecting)
     parser.add_argument("assignment", help=assignment)
     parser.add_argument("source", type=Path, metavar="SOURCE", help="a zip from Canvas or Moodle, or a folder")
     roster = "the class list: ids, names, the platform's numbers"
-    parser.add_argument("--roster", type=Path, metavar="FILE", help=roster)
+    parser.add_argument("--roster", type=Path, dest="class_list", metavar="FILE", help=roster)
     parser.add_argument("--timezone", **zone)
     parser.add_argument("--course", **folder, help=course)
 
-    parser = command("grade", _grade, "grade what was handed in, several submissions at a time")
+    parser = command("grade", "autograder.batch.run:grade", "grade what was handed in, several submissions at a time")
     parser.add_argument("assignment", nargs="+", help=assignment)
     parser.add_argument("--course", **folder, help=course)
     parser.add_argument("--student", metavar="ID", help="only this student")
@@ -82,17 +89,19 @@ def _parser() -> argparse.ArgumentParser:
         parser.add_argument(f"--tls-{name}", type=Path, metavar="FILE", help=f"{what}, for a scheduler")
     parser.add_argument("--no-jail", action="store_true", help="run with your rights: only submissions you trust")
 
-    parser = command("report", _report, "scores, mistakes and what to look at, of a whole class")
+    reporting = "scores, mistakes and what to look at, of a whole class"
+    parser = command("report", "autograder.reports.command:report", reporting)
     parser.add_argument("assignment", help=assignment)
     parser.add_argument("--course", **folder, help=course)
-    parser.add_argument("--csv", type=Path, metavar="FILE", help="write one row per student and exercise")
-    parser.add_argument("--html", type=Path, metavar="FILE", help="write a self-contained page with plots")
+    parser.add_argument("--csv", type=Path, dest="table", metavar="FILE", help="write one row per student and exercise")
+    parser.add_argument("--html", type=Path, dest="page", metavar="FILE", help="write a self-contained page with plots")
 
-    parser = command("export", _export, "grades for a spreadsheet, or for the gradebook of a learning platform")
+    exporting = "grades for a spreadsheet, or for the gradebook of a learning platform"
+    parser = command("export", "autograder.nbgrader_plugins.export:write", exporting)
     parser.add_argument("format", choices=["by-exercise", "canvas", "moodle"])
     parser.add_argument("assignment", nargs="*", help="all of them if none is named")
     parser.add_argument("--course", **folder, help=course)
-    parser.add_argument("--roster", type=Path, metavar="FILE", help=roster)
+    parser.add_argument("--roster", type=Path, dest="class_list", metavar="FILE", help=roster)
     parser.add_argument(
         "--pending", action="store_true", help="include totals that wait for a human, as they are so far"
     )
@@ -108,30 +117,35 @@ def _parser() -> argparse.ArgumentParser:
     limit = "Gradescope's time limit for a submission, as set there (default: 10)"
     parser.add_argument("--minutes", type=int, choices=range(5, 41), metavar="5..40", default=10, help=limit)
 
-    parser = command("feedback-zip", _feedback_zip, "feedback in one zip, to upload to a learning platform")
+    zipping = "feedback in one zip, to upload to a learning platform"
+    parser = command("feedback-zip", "autograder.platforms.feedback_zip:run", zipping)
     parser.add_argument("platform", choices=["canvas", "moodle"])
     parser.add_argument("assignment", help=assignment)
     parser.add_argument("--course", **folder, help=course)
     parser.add_argument("--to", type=Path, required=True, metavar="FILE")
 
-    parser = command("extend", _extend, "give students extensions, from a CSV file")
+    parser = command("extend", "autograder.platforms.extensions:run", "give students extensions, from a CSV file")
     parser.add_argument("assignment", help=assignment)
     parser.add_argument("file", type=Path, metavar="FILE", help="columns: id, and until, or days and hours")
     parser.add_argument("--timezone", **zone)
     parser.add_argument("--course", **folder, help=course)
 
-    parser = command("similar", _similar, "answers that are alike, by exercise; compared on this machine")
+    comparing = "answers that are alike, by exercise; compared on this machine"
+    parser = command("similar", "autograder.reports.similarity:run", comparing)
     parser.add_argument("assignment", help=assignment)
     parser.add_argument("--answers", action="store_true", help="print both answers of each pair")
     parser.add_argument("--course", **folder, help=course)
 
     parser = command("try", _try, "grade stand-alone Python files against one exercise")
-    parser.add_argument("name", help="the exercise, such as softmax")
+    parser.add_argument("exercise", metavar="name", help="the exercise, such as softmax")
     parser.add_argument("files", nargs="+", type=Path, metavar="FILE")
-    parser.add_argument("--json", action="store_true", help="one JSON object per line, one line per file")
+    parser.add_argument(
+        "--json", action="store_true", dest="as_json", help="one JSON object per line, one line per file"
+    )
     parser.add_argument("--no-jail", action="store_true", help="run the files with your rights: only files you trust")
 
-    parser = command("doctor", _doctor, "try to break out of the jail for student code, and say what held")
+    trying = "try to break out of the jail for student code, and say what held"
+    parser = command("doctor", "autograder.sandbox.doctor:run", trying)
     parser.add_argument(
         "--other-user", action="store_true", help="test the weaker sandbox of the Gradescope bundle instead"
     )
@@ -151,17 +165,17 @@ def _zone(text: str) -> datetime.tzinfo:
         raise argparse.ArgumentTypeError(f"{text!r} is not a time zone; an example is Europe/Berlin") from None
 
 
-# The commands. Each imports what it needs: PyTorch and nbgrader take seconds.
+# Commands that are more than one call
 
 
-def _assemble(options) -> None:
+def _assemble(chapter: list[str]) -> None:
     from course import assemble
 
-    for path in assemble.write_all(options.chapter):
+    for path in assemble.write_all(chapter):
         print(path)
 
 
-def _release(options) -> None:
+def _release(dist: Path) -> None:
     from autograder.gradebook import released, scores
     from course import assemble, catalog, release
     from course.folder import course_folder, gradebook_exists
@@ -170,10 +184,10 @@ def _release(options) -> None:
         with scores.opened(None) as gradebook:
             for stem in catalog.chapters():
                 released.ensure_same_cells(gradebook, stem, stem, assemble.source_notebook(stem).cells)
-    print(release.bundle(options.dist))
+    print(release.bundle(dist))
 
 
-def _sample(options) -> int:
+def _sample(chapter: list[str], course: Path | None) -> int:
     from autograder.demo import sample_class
 
     if bubblewrap.required() and bubblewrap.problem():
@@ -182,59 +196,17 @@ def _sample(options) -> int:
             file=sys.stderr,
         )
         os.environ[bubblewrap.NO_JAIL] = "1"
-    return sample_class.run(options.course, options.chapter)
+    return sample_class.run(course, chapter)
 
 
-def _collect(options) -> int:
-    from autograder.platforms import collect
-
-    return collect.run(options.assignment, options.source, options.course, options.roster, options.timezone)
-
-
-def _grade(options) -> int:
-    from autograder.batch import run
-
-    return run.grade(options)
-
-
-def _report(options) -> None:
-    from autograder.reports import command
-
-    command.report(options.assignment, options.course, options.csv, options.html)
-
-
-def _export(options) -> None:
-    from autograder.nbgrader_plugins import export
-
-    export.write(options.format, options.assignment, options.course, options.to, options.roster, options.pending)
-
-
-def _feedback_zip(options) -> int:
-    from autograder.platforms import feedback_zip
-
-    return feedback_zip.run(options.platform, options.assignment, options.course, options.to)
-
-
-def _extend(options) -> None:
-    from autograder.platforms import extensions
-
-    extensions.run(options.assignment, options.file, options.course, options.timezone)
-
-
-def _similar(options) -> None:
-    from autograder.reports import similarity
-
-    similarity.run(options.assignment, options.course, options.answers)
-
-
-def _gradescope(options) -> int | None:
+def _gradescope(assignment: str, course: Path | None, to: Path | None, visibility: str, minutes: int) -> int | None:
     from nbgrader.converters.base import NbGraderException
 
     from autograder.gradescope import bundle
 
-    to = options.to or Path("dist", f"gradescope-{options.assignment}.zip")
+    to = to or Path("dist", f"gradescope-{assignment}.zip")
     try:
-        points = bundle.write(options.assignment, options.course, to, options.visibility, options.minutes)
+        points = bundle.write(assignment, course, to, visibility, minutes)
     except NbGraderException:  # and said so
         return 1
     print(
@@ -242,35 +214,29 @@ def _gradescope(options) -> int | None:
     )
 
 
-def _try(options) -> int:
+def _try(exercise: str, files: list[Path], as_json: bool) -> int:
     from attnlab.checking.judge import no_answer
     from autograder.grading.results import as_record
     from autograder.grading.single_file import Unreadable, grade_file
     from course import catalog
 
-    exercise = catalog.exercise(options.name)
+    asked = catalog.exercise(exercise)
     bubblewrap.ensure()  # treat a student's file like a notebook
     status = 0
-    for path in options.files:
+    for path in files:
         try:
-            report = grade_file(path, exercise)
+            report = grade_file(path, asked)
         except Unreadable as error:
-            report, status = no_answer(exercise.material(0, misconceptions=False), str(error)), 1
+            report, status = no_answer(asked.material(0, misconceptions=False), str(error)), 1
             print(f"autograder: {error}", file=sys.stderr)
         name = str(path).encode("utf-8", "replace").decode("utf-8")  # a file's name need not be text
-        if options.json:
+        if as_json:
             print(json.dumps(as_record(report, name)), flush=True)
         elif report.reason is None or any(f.passed for f in report.findings) or report.not_done:
             print(f"{name}: {report.points:g} of {report.max_points:g} points\n{as_text(report)}", flush=True)
         else:
             print(f"{name}: 0 of {report.max_points:g} points: {report.reason}", flush=True)
     return status
-
-
-def _doctor(options) -> int:
-    from autograder.sandbox import doctor
-
-    return doctor.run_other_user() if options.other_user else doctor.run()
 
 
 if __name__ == "__main__":

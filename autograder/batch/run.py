@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import logging
 import os
 import sys
@@ -22,20 +21,28 @@ from course.folder import COURSE_DIR, ROOT, course_folder, existing_gradebook
 LOOK_SECONDS = 5.0  # between two checks by --watch
 
 
-def grade(options: argparse.Namespace) -> int:
+def grade(
+    assignment: list[str],
+    course: Path | None,
+    student: str | None,
+    force: bool,
+    watch: bool,
+    workers: int | None,
+    scheduler: str | None,
+    **tls: Path | None,
+) -> int:
     """Grade each assignment's submissions that are new, or all of them if forced; 0 if every one could be graded.
 
-    options: those of the command `grade`
+    The arguments are the options of the command `grade`.
     """
     bubblewrap.ensure()
-    course = course_folder(options.course)
+    course = course_folder(course)
     existing_gradebook(course)
-    graders = [configured(name, course, options.force, options.student) for name in options.assignment]
+    graders = [configured(name, course, force, student) for name in assignment]
     todo = [grader.due() for grader in graders]
-    workers = options.workers or pools.worker_count(sys.maxsize if options.watch else sum(map(len, todo)))
-    tls = {name: path for name in ("ca", "cert", "key") if (path := getattr(options, f"tls_{name}"))}
-    status = 0
-    with pools.pool(workers, options.scheduler, tls) as pool:
+    workers = workers or pools.worker_count(sys.maxsize if watch else sum(map(len, todo)))
+    status, keys = 0, {name.removeprefix("tls_"): path for name, path in tls.items() if path}
+    with pools.pool(workers, scheduler, keys) as pool:
         while True:
             for grader, submissions in zip(graders, todo):
                 name, grader.pool = grader.coursedir.assignment_id, pool
@@ -43,10 +50,10 @@ def grade(options: argparse.Namespace) -> int:
                     print(f"{name}: {count} graded under an older release; grading again", file=sys.stderr)
                 if submissions:
                     status = max(status, _grade(name, grader, submissions))
-                elif not options.watch:
+                elif not watch:
                     said = "nothing new" if grader.assignments else "nothing was handed in"
                     print(f"{name}: {said}", file=sys.stderr)
-            if not options.watch:
+            if not watch:
                 return status
             try:
                 time.sleep(LOOK_SECONDS)

@@ -237,16 +237,11 @@ FORMATS = {"by-exercise": ByExercise, "canvas": Canvas, "moodle": Moodle}
 
 
 def write(
-    kind: str,
-    assignments: list[str],
-    course: Path | None,
-    to: Path,
-    class_list: Path | None = None,
-    pending: bool = False,
+    format: str, assignment: list[str], course: Path | None, to: Path, class_list: Path | None, pending: bool
 ) -> None:
-    """Write the table of that kind. Raises CourseError with a line that says why there is none."""
-    config = Config({"ExportPlugin": {"assignment": assignments}})
-    exporter = FORMATS[kind](
+    """Write a table in that format. Raises CourseError with a line that says why there is none."""
+    config = Config({"ExportPlugin": {"assignment": assignment}})
+    exporter = FORMATS[format](
         to=str(to), course=str(course or ""), class_list=str(class_list or ""), pending=pending, config=config
     )
     exporter.log = logging.getLogger(__name__)

@@ -53,11 +53,11 @@ class _HandedIn:
     owners: dict[str, Owner] = field(default_factory=dict)  # by outermost name
 
 
-def run(assignment: str, source: Path, course: Path | None, roster_file: Path | None, zone: datetime.tzinfo) -> int:
+def run(assignment: str, source: Path, course: Path | None, class_list: Path | None, zone: datetime.tzinfo) -> int:
     """Collect, and print the outcome for each student; 1 if something was left out."""
     if not source.exists():
         raise CourseError(f"there is no {source}")
-    return print_outcome(assignment, collect(assignment, [source], course, roster_file, zone))
+    return print_outcome(assignment, collect(assignment, [source], course, class_list, zone))
 
 
 def print_outcome(assignment: str, rows: list[Row]) -> int:
@@ -76,7 +76,7 @@ def collect(
     assignment: str,
     found: Iterable[Path],
     course: Path | None = None,
-    roster_file: Path | None = None,
+    class_list: Path | None = None,
     zone: datetime.tzinfo = datetime.UTC,
     leave: Collection[Path] = (),
 ) -> list[Row]:
@@ -92,7 +92,7 @@ def collect(
     with contextlib.suppress(CourseError), scores.opened(course) as gradebook:
         due, longer = scores.deadlines(gradebook, assignment)
         known = scores.students(gradebook)
-    listed = roster.read(roster_file, known, zone) if roster_file else None
+    listed = roster.read(class_list, known, zone) if class_list else None
     collector = _Collector(assignment, course, mine, others, listed, due, longer)
     for source in found:
         with sources.opened(source) as files:

@@ -80,8 +80,10 @@ ROUNDS = [
 ]
 
 
-def run() -> int:
-    """Print a line for each probe; 0 only if all of them were stopped."""
+def run(other_user: bool = False) -> int:
+    """Print a line for each probe; 0 only if all of them were stopped. other_user: of that weaker sandbox"""
+    if other_user:
+        return _run_other_user()
     if bubblewrap.problem():
         print(f"MISSING  a jail: {bubblewrap.problem()}")
         return 1
@@ -96,7 +98,7 @@ def run() -> int:
     return 1 if failed else 0
 
 
-def run_other_user() -> int:
+def _run_other_user() -> int:
     """The same for the weaker sandbox of `other_user`; 0 if it keeps all its promises."""
     if other_user.problem():
         print(f"MISSING  a separate user: {other_user.problem()}")
