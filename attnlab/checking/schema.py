@@ -130,7 +130,6 @@ class ForkOrder(TypedDict):
     """
 
     program: list[str]
-    environment: dict[str, str]
     scratch: int
     limits: list[str]
     files: list[str]

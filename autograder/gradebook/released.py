@@ -39,7 +39,7 @@ def plans(gradebook: Gradebook, assignment: str, release: Path) -> dict[str, Pla
                 f"{assignment}: it was released with {_listed(gone)}, which this checkout no longer has in the chapter "
                 f"{notebook.name}; no score was changed. Grade it with the version that it was released with"
             )
-        found[notebook.name] = Plan(_in_sequence(official, release / f"{notebook.name}.ipynb", assignment))
+        found[notebook.name] = _in_sequence(official, release / f"{notebook.name}.ipynb", assignment)
     return found
 
 
@@ -48,7 +48,7 @@ def fingerprint(plans: dict[str, Plan], course: Path) -> str:
     chapters = {name: plan for name, plan in plans.items() if name in catalog.chapters()}
     stamps = {name: _stamp(name, plan, course_seed(course)) for name, plan in chapters.items()}
     cells = {
-        name: [asdict(cell) for cell in plan.released if cell.cell_type == "code" or cell.name is not None]
+        name: [asdict(cell) for cell in plan if cell.cell_type == "code" or cell.name is not None]
         for name, plan in plans.items()
     }
     return hashlib.sha256(json.dumps([stamps, cells], sort_keys=True).encode("ascii")).hexdigest()
@@ -56,7 +56,7 @@ def fingerprint(plans: dict[str, Plan], course: Path) -> str:
 
 def _stamp(stem: str, plan: Plan, seed: int) -> str:
     """A hash of the seed and of the code that the points of a chapter's released exercises depend on."""
-    names = dict.fromkeys(name for cell in plan.released if (name := _hidden_test_of(cell)))
+    names = dict.fromkeys(name for cell in plan if (name := _hidden_test_of(cell)))
     recorded = sorted({check_data.graded_as(stem, name) for name in names})
     return hashlib.sha256(f"{seed} {' '.join(recorded)}".encode()).hexdigest()[:20]
 

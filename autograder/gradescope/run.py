@@ -75,10 +75,10 @@ def graded(root: Path) -> dict[str, Any]:
         shown = said(files.get(f"{name}.ipynb"))
         tests += [
             {**test, "output_format": "text", "visibility": options["visibility"]}
-            for test in notebook_tests(plan["released"], entries["notebooks"][name]["grades"], shown)
+            for test in notebook_tests(plan, entries["notebooks"][name]["grades"], shown)
         ]
     words += notes
-    if any(cell["task"] or cell["grade"] and cell["solution"] for plan in plans.values() for cell in plan["released"]):
+    if any(cell["task"] or cell["grade"] and cell["solution"] for plan in plans.values() for cell in plan):
         words.append("Written answers are graded by a human, and are not included in these points.")
     return {"tests": tests, "output": "\n".join(words)}
 

@@ -17,7 +17,7 @@ import traceback
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import nbformat
 from nbformat.v4 import rwbase
@@ -51,16 +51,7 @@ NOT_RUN = "Not run while grading: no answer depends on this cell.\n"
 NOT_COUNTED = "Not run while grading: this is a second copy of an answer.\n"
 
 
-@dataclass(frozen=True)
-class Plan:
-    """One notebook of an assignment as it was released: all its cells, in their order."""
-
-    released: list[ReleasedCell]
-
-    @functools.cached_property
-    def plain(self) -> frozenset[str]:
-        """The texts of cells without an nbgrader mark."""
-        return frozenset(cell.text for cell in self.released if cell.name is None)
+Plan: TypeAlias = list[ReleasedCell]  # of one notebook of an assignment as it was released: all cells, in their order
 
 
 @dataclass(frozen=True)
@@ -88,7 +79,7 @@ def pack_assignment(
     hidden: what answers are judged by, by exercise, as `hidden_tests.packed` gives it
     fingerprint: of the release, to be kept with each result
     """
-    notebooks = {name: asdict(plan) for name, plan in plans.items()}
+    notebooks = {name: [asdict(cell) for cell in plan] for name, plan in plans.items()}
     files = {f"given/{name}": data for name, data in given.items()}
     files |= {f"hidden/{name}": data for name, data in hidden.items()}
     record = {"settings": asdict(settings), "notebooks": notebooks, "fingerprint": fingerprint}
@@ -213,7 +204,7 @@ class NotebookMatcher:
                 read[file] = submitted_cells(data)
             except Refused as error:
                 refused[file] = str(error)
-        own = {name: fit(read[name], plan.released) for name, plan in plans.items() if name in read}
+        own = {name: fit(read[name], plan) for name, plan in plans.items() if name in read}
         own = {name: worked for name, (recognized, worked) in own.items() if recognized}
         others = {file: found for file, found in read.items() if file not in own}
         for name, plan in plans.items():
@@ -244,7 +235,7 @@ class NotebookMatcher:
 
         least: answers that it must have
         """
-        fits = {file: fit(found, plan.released, named=False) for file, found in files.items()}
+        fits = {file: fit(found, plan, named=False) for file, found in files.items()}
         fits = {file: worked for file, (recognized, worked) in fits.items() if recognized and worked >= least}
         if not fits:
             return None
@@ -265,10 +256,7 @@ class _Assignment:
         times, limits = Times(**given.pop("times")), Limits(**given.pop("limits"))
         self.settings = Settings(times=times, limits=limits, **given)
         self.fingerprint = record["fingerprint"]
-        self.plans = {
-            name: Plan([ReleasedCell(**cell) for cell in plan["released"]])
-            for name, plan in record["notebooks"].items()
-        }
+        self.plans = {name: [ReleasedCell(**cell) for cell in cells] for name, cells in record["notebooks"].items()}
         self._folder = tempfile.TemporaryDirectory(prefix="given-", ignore_cleanup_errors=True)
         self.given: dict[str, Path] = {}
         self._hidden: dict[str, bytes] = {}
@@ -304,6 +292,7 @@ class NotebookGrade:
 
     def __init__(self, name: str, plan: Plan):
         self.name, self.plan = name, plan
+        self.plain = {cell.text for cell in plan if cell.name is None}
         self.notebook: Any = None  # a NotebookNode
         self.reassembled = Reassembled()
         self.evaluated = Evaluated()
@@ -320,7 +309,7 @@ class NotebookGrade:
     def refuse(self, why: str) -> None:
         """Give no points to a notebook that could not be read, and show the released one."""
         self.refused = why
-        self.reassembled = reassemble([], self.plan.released)
+        self.reassembled = reassemble([], self.plan)
         self.notebook = self.reassembled.notebook
         self.notes.append(f"the notebook could not be read: {why}")
 
@@ -346,10 +335,10 @@ class NotebookGrade:
         needs_confirmation: whether it is in doubt that this is the notebook which should be graded; how: see `evaluate`
         """
         exercises, settings = _exercises(self.name), common.settings
-        self.reassembled = reassemble(submitted, self.plan.released, settings.extra_cells)
+        self.reassembled = reassemble(submitted, self.plan, settings.extra_cells)
         self.notebook, self.notes = self.reassembled.notebook, self.reassembled.notes
         if needs_confirmation:
-            self.reassembled.needs_confirmation |= {cell.name for cell in self.plan.released if cell.grade}
+            self.reassembled.needs_confirmation |= {cell.name for cell in self.plan if cell.grade}
         begin = time.monotonic()
         cells = self._code_cells(exercises)
         if not settings.run_all:
@@ -402,7 +391,7 @@ class NotebookGrade:
 
     def _is_plain(self, cell) -> bool:
         """Whether this is an unmarked cell of the handout, as it was released."""
-        return not nbgrader_of(cell) and cell.source.strip() in self.plan.plain
+        return not nbgrader_of(cell) and cell.source.strip() in self.plain
 
     def _fill_in(self) -> None:
         """Put outputs into the notebook: the student's own, cleaned, and at each check what was found."""
@@ -432,7 +421,7 @@ class NotebookGrade:
 
     def entries(self) -> Entries:
         """The entries for the gradebook: points, extra credit and doubt by graded cell, and comments."""
-        released = self.plan.released
+        released = self.plan
         return {
             "missing": self.missing,
             "grades": {

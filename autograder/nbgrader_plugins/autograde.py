@@ -305,7 +305,7 @@ class TrustedAutograde(Autograde):
             list(self.autograde_preprocessors),
             {kind: dict(self.config[kind]) for kind in kinds if kind in self.config},
         )
-        checked = {exercise_of(cell.name) for plan in plans.values() for cell in plan.released if cell.grade}
+        checked = {exercise_of(cell.name) for plan in plans.values() for cell in plan if cell.grade}
         known = [name for stem in plans if stem in catalog.chapters() for name in catalog.exercises_of(stem)]
         hidden = hidden_tests.of_exercises(Path(self.coursedir.root), [name for name in known if name in checked])
         return grade_submission.pack_assignment(

@@ -60,8 +60,12 @@ def problem() -> str | None:
             break
     if out.strip() == b"confined":
         return None
-    said = (err.decode("utf-8", "replace").strip().splitlines() or ["it said nothing"])[-1]
+    said = last_line(err)
     return f"bubblewrap is installed but cannot confine a process here: {said} ({_advice(said)})"
+
+
+def last_line(said: bytes) -> str:
+    return (said.decode("utf-8", "replace").strip().splitlines() or ["it said nothing"])[-1]
 
 
 def _advice(said: str) -> str:
@@ -109,14 +113,13 @@ class Jail:
         files: dict[str, Path] | None = None,
         pass_fds: tuple[int, ...] = (),
         limits: Limits = Limits(),
-        environment: dict[str, str] | None = None,
     ):
-        self.program, self.files, self.environment = program, files or {}, environment or {}
-        self.passed, self.limits, self.group = pass_fds, limits, Group()
+        self.program, self.files, self.passed, self.limits = program, files or {}, pass_fds, limits
+        self.group = Group()
 
     def __enter__(self):
         self.group = Group.make(self.limits)
-        confined = command_line(self.files, self.limits, self.environment)
+        confined = command_line(self.files, self.limits)
         command = [*self.group.enter(), *confined, "--", *set_limits(self.limits), *self.program]
         self.process = start(command, self.passed)
         return self
@@ -136,8 +139,7 @@ class Jail:
     def last_words(self) -> str:
         """The messages of a program that did not start."""
         self.process.kill()
-        said = self.process.stderr.read().decode("utf-8", "replace").strip().splitlines()
-        return said[-1] if said else "it said nothing"
+        return last_line(self.process.stderr.read())
 
 
 class Unconfined(Jail):
@@ -148,7 +150,7 @@ class Unconfined(Jail):
         home, self._mark = self._folder.name, secrets.token_hex(16)  # its descendants inherit the mark
         for name, path in self.files.items():
             shutil.copy(path, Path(home) / name)
-        environment = {**inner_environment(), "HOME": home, **self.environment, "ATTEMPT": self._mark}
+        environment = {**inner_environment(), "HOME": home, "ATTEMPT": self._mark}
         self.process = start([*set_limits(self.limits), *self.program], self.passed, cwd=home, env=environment)
         return self
 
@@ -193,7 +195,7 @@ def set_limits(limits: Limits, sockets: bool = True) -> list[str]:
     return [*program, "sockets" if sockets else "no-sockets", *limits.rlimits()]
 
 
-def command_line(files: dict[str, Path], limits: Limits, environment: dict[str, str], server=False) -> list[str]:
+def command_line(files: dict[str, Path], limits: Limits, server=False) -> list[str]:
     """The command line of bubblewrap: everything that is mounted and set.
 
     server: for the grader's own program that makes jails inside of it, see `inside/fork_server.py`
@@ -217,7 +219,7 @@ def command_line(files: dict[str, Path], limits: Limits, environment: dict[str, 
     # owner.
     for folder in ("/dev", "/") if server else ("/proc", "/dev", "/"):
         command += ["--remount-ro", folder]
-    for name, value in {**inner_environment(), **environment}.items():
+    for name, value in inner_environment().items():
         command += ["--setenv", name, value]
     return [*command, "--chdir", HOME]
 

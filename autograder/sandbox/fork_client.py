@@ -49,7 +49,7 @@ class Server:
         with other:
             program = [sys.executable, "-I", "-B", str(bubblewrap.INSIDE / "fork_server.py"), str(bubblewrap.ATTNLAB)]
             program += [str(other.fileno()), str(IDLE_SECONDS), *libraries]
-            command = [*bubblewrap.command_line({}, Limits(), {}, server=True), "--", *program]
+            command = [*bubblewrap.command_line({}, Limits(), server=True), "--", *program]
             self.process = bubblewrap.start(command, (other.fileno(),), subprocess.DEVNULL)
         with contextlib.suppress(OSError):
             if self.control.recv(16) == b"ready":
@@ -130,7 +130,6 @@ class WarmJail(bubblewrap.Jail):
         """Raises NotWarm or OSError."""
         order: ForkOrder = {
             "program": self.program,
-            "environment": self.environment,
             "scratch": self.limits.scratch,
             "limits": self.limits.rlimits(),
             "files": list(self.files),

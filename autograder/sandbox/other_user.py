@@ -55,10 +55,9 @@ def problem() -> str | None:
         out, err = held.process.communicate(timeout=60)
     if out.strip() == b"confined":
         return None
-    said = (err.decode("utf-8", "replace").strip().splitlines() or ["it said nothing"])[-1]
     return (
-        f"a program of another user is not confined here: {said} (Python, {bubblewrap.ATTNLAB} and "
-        f"{bubblewrap.INSIDE} must be readable by every user)"
+        f"a program of another user is not confined here: {bubblewrap.last_line(err)} "
+        f"(Python, {bubblewrap.ATTNLAB} and {bubblewrap.INSIDE} must be readable by every user)"
     )
 
 
@@ -99,7 +98,7 @@ class OtherUser(Jail):
             ],
             self.passed,
             cwd=str(self.home),
-            env={**bubblewrap.inner_environment(), **here, **self.environment},
+            env={**bubblewrap.inner_environment(), **here},
         )
         return self
 

@@ -7,7 +7,6 @@ import os
 from pathlib import Path
 
 _TICKS = os.sysconf("SC_CLK_TCK")
-_LISTS_CHILDREN = os.path.exists("/proc/thread-self/children")  # not every kernel is built with it
 
 
 def spent_and_waited(root: int) -> tuple[float, float]:
@@ -33,35 +32,15 @@ def _read(path: str) -> str:
 
 def _tree(root: int) -> dict[int, list[str]]:
     """A process and all below it, with the fields of /proc/PID/stat after the name, from the state on."""
-    if not _LISTS_CHILDREN:
-        return _tree_by_parents(root)
-    tree, waiting = {}, [root]
-    while waiting:
-        pid = waiting.pop()
-        if pid in tree:
-            continue
-        with contextlib.suppress(OSError):
-            tree[pid] = _stat(pid)
-            for thread in os.listdir(f"/proc/{pid}/task"):
-                waiting += map(int, _read(f"/proc/{pid}/task/{thread}/children").split())
-    return tree
-
-
-def _tree_by_parents(root: int) -> dict[int, list[str]]:
-    """The same where the kernel was built without lists of children: all processes are read."""
     stats = {}
     for name in filter(str.isdigit, os.listdir("/proc")):
         with contextlib.suppress(OSError):
-            stats[int(name)] = _stat(int(name))
+            stats[int(name)] = _read(f"/proc/{name}/stat").rpartition(")")[2].split()
     tree, found = {}, {root} & stats.keys()
     while found:
         tree |= {pid: stats[pid] for pid in found}
         found = {pid for pid, fields in stats.items() if int(fields[1]) in found} - tree.keys()
     return tree
-
-
-def _stat(pid: int) -> list[str]:
-    return _read(f"/proc/{pid}/stat").rpartition(")")[2].split()
 
 
 class Use:

@@ -92,6 +92,9 @@ class Outputs(list):
         if self.data > -100_000:  # said once or twice, not for each of a thousand figures
             self.append({"output_type": kind, "data": plain, "metadata": dict(metadata or {}), **more})
 
+    def error(self, name: str, words: str, traceback: list[str]) -> None:
+        self.append({"output_type": "error", "ename": name, "evalue": words, "traceback": traceback})
+
 
 def too_much() -> dict[str, Any]:
     return {"output_type": "stream", "name": "stdout", "text": TOO_MUCH}
@@ -154,14 +157,8 @@ def make_shell():
             pass
 
         def _showtraceback(self, etype, evalue, stb):
-            self.shown.append(
-                {
-                    "output_type": "error",
-                    "ename": str(getattr(etype, "__name__", etype))[:200],
-                    "evalue": _words_of(evalue)[:2000],
-                    "traceback": [str(line)[:4000] for line in stb[-60:]],
-                }
-            )
+            name = str(getattr(etype, "__name__", etype))[:200]
+            self.shown.error(name, _words_of(evalue), [str(line)[:4000] for line in stb[-60:]])
 
     config = Config()
     config.HistoryManager.enabled = False
@@ -184,7 +181,7 @@ def no_input(prompt="") -> str:
 
 def _words_of(error) -> str:
     try:
-        return str.__str__(str(error))
+        return str.__str__(str(error))[:2000]
     except BaseException:  # an exception of the student's own may not even print
         return ""
 
@@ -193,13 +190,17 @@ class CellTimeout(BaseException):
     """This cell exceeded its time limit."""
 
 
-def run_cell(shell, source: str, seconds: float, wall: float, text: int, data: int, outputs: int) -> bytes:
-    """Pack a cell's outputs as the frame of a reply. text, data, outputs: see `Outputs`
+def run_cell(shell, order: dict[str, Any]) -> bytes:
+    """Pack a cell's outputs as the frame of a reply. order: a `RunOrder`
 
     It is stopped when it has used so many seconds of the processor, its children included, when it has only waited for
     as long, or after `wall` times as long.
     """
-    shell.shown = Outputs(text, data, outputs)
+    shell.shown, seconds, wall = (
+        Outputs(order["text"], order["data"], order["outputs"]),
+        order["seconds"],
+        order["wall"],
+    )
     sys.stdout, sys.stderr = Stream("stdout", shell), Stream("stderr", shell)
     begin, before = time.monotonic(), sum(os.times()[:4])
 
@@ -215,7 +216,7 @@ def run_cell(shell, source: str, seconds: float, wall: float, text: int, data: i
     signal.setitimer(signal.ITIMER_REAL, seconds)
     error = None
     try:
-        result = shell.run_cell(source, store_history=True, silent=False)
+        result = shell.run_cell(order["cell"], store_history=True, silent=False)
         error = result.error_before_exec or result.error_in_exec
     except BaseException as escaped:  # what IPython lets through
         error = escaped
@@ -223,14 +224,8 @@ def run_cell(shell, source: str, seconds: float, wall: float, text: int, data: i
         signal.setitimer(signal.ITIMER_REAL, 0)
     shown = shell.shown
     if error is not None and not any(output["output_type"] == "error" for output in shown):
-        shown.append(
-            {
-                "output_type": "error",
-                "ename": type(error).__name__,
-                "evalue": _words_of(error)[:2000],
-                "traceback": [f"{type(error).__name__}: {_words_of(error)[:2000]}"],
-            }
-        )
+        name, words = type(error).__name__, _words_of(error)
+        shown.error(name, words, [f"{name}: {words}"])
     late_or_not = {"late": isinstance(error, CellTimeout)}
     try:
         return codec.frame({"outputs": [_plain(output) for output in shown], **late_or_not})
@@ -249,8 +244,9 @@ def _plain(value, depth=0):
     return str(value)
 
 
-def answer_probes(shell, incoming, outgoing) -> None:
+def answer_probes(shell, channel: int) -> None:
     """Serve one exercise's probes until the channel ends."""
+    incoming, outgoing = os.fdopen(channel, "rb"), os.fdopen(os.dup(channel), "wb")
     nothing = io.StringIO()
     nothing.write = len
     sys.stdout = sys.stderr = nothing
@@ -279,8 +275,8 @@ def reload_check_modules():
     for name in [name for name in sys.modules if _is_of_the_check(name)]:
         del sys.modules[name]
     vars(sys.modules["attnlab"]).pop("checking", None)
-    if not any(isinstance(finder, Compiled) for finder in sys.meta_path):
-        sys.meta_path.insert(0, Compiled())
+    if Compiled not in sys.meta_path:
+        sys.meta_path.insert(0, Compiled)
     return importlib.import_module(f"{CHECKING}.observe")
 
 
@@ -288,28 +284,19 @@ def _is_of_the_check(name: str) -> bool:
     return name == CHECKING or name.startswith(f"{CHECKING}.")
 
 
-class Compiled(importlib.abc.MetaPathFinder, importlib.abc.Loader):
+class Compiled(importlib.machinery.PathFinder):
     """Finds the modules of the check, and compiles each once: all snapshots load them, a dozen times a notebook."""
 
-    def __init__(self):
-        self._code = {}
+    code: dict[str, Any] = {}
 
-    def find_spec(self, name, path=None, target=None):
-        if not _is_of_the_check(name):
-            return None
-        place = "/".join([sys.modules["attnlab"].__path__[0], *name.split(".")[1:]])
-        if os.path.isdir(place):
-            file, inner = f"{place}/__init__.py", [place]
-        else:
-            file, inner = f"{place}.py", None
-        return importlib.util.spec_from_file_location(name, file, loader=self, submodule_search_locations=inner)
-
-    def exec_module(self, module):
-        assert module.__spec__ and module.__spec__.origin
-        name, file = module.__name__, module.__spec__.origin
-        if name not in self._code:
-            self._code[name] = importlib.machinery.SourceFileLoader(name, file).get_code(name)
-        exec(self._code[name], vars(module))
+    @classmethod
+    def find_spec(cls, name, path=None, target=None):
+        spec = super().find_spec(name, path, target) if _is_of_the_check(name) else None
+        if spec:
+            loader: Any = spec.loader
+            compiled = cls.code[name] = cls.code.get(name) or loader.get_code(name)
+            loader.get_code = lambda _: compiled
+        return spec
 
 
 def load(namespace: dict[str, Any], name: str, file: list[str] | None) -> tuple:
@@ -353,7 +340,7 @@ def take_snapshot(shell, channel: int, others: list[int]) -> bool:
     try:
         for other in others:
             os.close(other)
-        answer_probes(shell, os.fdopen(channel, "rb"), os.fdopen(os.dup(channel), "wb"))
+        answer_probes(shell, channel)
     finally:
         os._exit(0)
 
@@ -408,8 +395,7 @@ def serve(shell, incoming, outgoing) -> None:
     channels = dict(zip(job["answers"], job["channels"]))
     while (request := codec.read(incoming)) is not None:
         if "cell" in request:
-            keys = ("cell", "seconds", "wall", "text", "data", "outputs")
-            codec.write(outgoing, run_cell(shell, *(request[key] for key in keys)))
+            codec.write(outgoing, run_cell(shell, request))
             continue
         if "lend" in request:
             with contextlib.suppress(BaseException):  # what the notebook has altered may fail; it is its own loss
@@ -419,7 +405,7 @@ def serve(shell, incoming, outgoing) -> None:
         channel = channels.pop(request["snapshot"])
         if request["last"]:  # nothing will change the state any more; what comes after the answers is the end
             codec.write(outgoing, {"taken": True})
-            answer_probes(shell, os.fdopen(channel, "rb"), os.fdopen(os.dup(channel), "wb"))
+            answer_probes(shell, channel)
         else:
             others = [*channels.values(), incoming.fileno(), outgoing.fileno()]
             codec.write(outgoing, {"taken": take_snapshot(shell, channel, others)})
