@@ -11,6 +11,7 @@ from pathlib import Path
 from nbgrader.converters.base import NbGraderException
 from nbgrader.coursedir import CourseDirectory
 from tqdm import tqdm
+from tqdm.contrib.logging import logging_redirect_tqdm
 from traitlets.config.loader import PyFileConfigLoader
 
 from autograder.batch import workers as pools
@@ -64,7 +65,10 @@ def grade(
 
 def _grade(name: str, grader, todo: list[tuple[str, str]]) -> int:
     failures = []
-    with tqdm(total=len(todo), desc=name, unit="", file=sys.stderr, mininterval=0.5) as bar:
+    with (
+        logging_redirect_tqdm([grader.log]),  # errors are shown above the bar
+        tqdm(total=len(todo), desc=name, unit="", file=sys.stderr, mininterval=0.5) as bar,
+    ):
 
         def progress(names, failed: bool) -> None:
             failures.extend([names] if failed else [])
@@ -81,13 +85,6 @@ def _grade(name: str, grader, todo: list[tuple[str, str]]) -> int:
     return status
 
 
-class _BesideTheBar(logging.Handler):
-    """Errors, shown above the progress bar."""
-
-    def emit(self, record) -> None:
-        tqdm.write(self.format(record), file=sys.stderr)
-
-
 def configured(assignment: str, course: Path, force: bool = False, student: str | None = None) -> TrustedAutograde:
     """nbgrader's converter, configured as its command is in this course."""
     os.environ[COURSE_DIR] = str(course)  # the configuration reads it
@@ -96,7 +93,7 @@ def configured(assignment: str, course: Path, force: bool = False, student: str 
     grader = TrustedAutograde(coursedir=folder, config=config, force=force)
     log = logging.getLogger(__name__)
     if not log.handlers:
-        log.addHandler(_BesideTheBar())
+        log.addHandler(logging.StreamHandler())
         log.handlers[0].setFormatter(logging.Formatter("autograder: %(message)s"))
         log.setLevel(logging.ERROR)
         log.propagate = False

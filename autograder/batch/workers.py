@@ -42,7 +42,7 @@ def worker_count(submissions: int) -> int:
 
 
 class OnDask:
-    """Several at a time, by the workers of a Dask client. They receive and return bytes."""
+    """Several at a time, by the workers of a Dask client. They receive bytes, and return bytes or an error."""
 
     def __init__(self, client, workers: int):
         self._client, self.workers = client, workers
@@ -81,28 +81,25 @@ class OnDask:
 
 
 def _result(future) -> bytes | Exception:
-    error = future.exception()
-    if error is not None:
-        return error
-    kind, data = future.result()
-    if kind == "no jail":
-        raise bubblewrap.NoJail(data.decode("utf-8", "replace"))
-    return data if kind == "result" else CourseError(data.decode("utf-8", "replace"))
+    result = future.exception() or future.result()
+    if isinstance(result, bubblewrap.NoJail):
+        raise result
+    return result
 
 
 _own = threading.local()  # a worker may have several threads
 
 
-def grade_there(common: bytes, submission: bytes, first: bool) -> tuple[str, bytes]:
-    """Grade one job in a worker. Its errors are returned as words, and contain nothing from a submission."""
+def grade_there(common: bytes, submission: bytes, first: bool) -> bytes | CourseError:
+    """Grade one job in a worker. An error is returned too, and contains nothing from a submission."""
     if not hasattr(_own, "grader"):
         _own.grader = Grader()
     try:
-        return "result", _own.grader.grade(common, submission, first=first)
+        return _own.grader.grade(common, submission, first=first)
     except bubblewrap.NoJail as error:
-        return "no jail", str(error).encode("utf-8", "replace")
+        return error
     except Exception as error:
-        return "failed", f"{type(error).__name__}: {error}"[:2000].encode("utf-8", "replace")
+        return CourseError(f"{type(error).__name__}: {error}"[:2000])
 
 
 @contextlib.contextmanager

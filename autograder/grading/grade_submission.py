@@ -27,14 +27,7 @@ from attnlab.check import Points
 from attnlab.checking import library_calls
 from attnlab.checking.judge import Report
 from attnlab.checking.report import as_html, as_text
-from autograder.grading import (
-    dependencies,
-    hidden_tests,
-    reasons,
-    sanitize,
-    second_run,
-    serialization,
-)
+from autograder.grading import dependencies, hidden_tests, reasons, sanitize, second_run, serialization
 from autograder.grading.execution import Cell, Evaluated, evaluate
 from autograder.grading.reassembly import Reassembled, ReleasedCell, fit, reassemble
 from autograder.grading.results import MIMETYPE, RESULTS, Entries, Flag, NotebookRecord, as_record
@@ -156,7 +149,8 @@ def grade(
         except (NoJail, MemoryError):
             raise
         except Exception:  # in the grader, or in the instructor's own preprocessors
-            faults[name] = _printable(traceback.format_exc())
+            # The end of it, for a terminal: it may contain a student's words.
+            faults[name] = re.sub(r"[^\n -~]", "?", traceback.format_exc()[-4000:])
             graded = NotebookGrade(name, plan)
             graded.fail(reasons.FAULT)
             entries[name], record[name] = graded.entries(), graded.record()
@@ -165,11 +159,6 @@ def grade(
     of = {"submission": handed_in["digest"], "release": common.fingerprint}
     files[RESULTS] = json.dumps({"graded": of, "notes": notes, "notebooks": record}, indent=1).encode("ascii")
     return serialization.wrap({"notebooks": entries, "used_up": used_up, "faults": faults}, files)
-
-
-def _printable(text: str) -> str:
-    """The end of a text, for a terminal: it may contain a student's words."""
-    return re.sub(r"[^\n -~]", "?", text[-4000:])
 
 
 def _exercises(notebook: str) -> dict[str, Exercise]:
@@ -277,16 +266,6 @@ class _Assignment:
 _assignment = functools.lru_cache(maxsize=8)(_Assignment)
 
 
-def _written(notebook, resources: dict[str, Any], settings: Settings) -> bytes:
-    for path in settings.preprocessors:
-        module, _, kind = path.rpartition(".")
-        step = getattr(importlib.import_module(module), kind)(config=Config(settings.config))
-        notebook, resources = step(notebook, resources)
-    # As nbformat writes it, but without an indent, which makes Python's encoder ten times as slow.
-    text = json.dumps(rwbase.strip_transient(rwbase.split_lines(notebook)), ensure_ascii=False, sort_keys=True)
-    return text.encode("utf-8", "replace")
-
-
 class NotebookGrade:
     """The state of one notebook of a submission. It is missing until it is refused or graded."""
 
@@ -326,8 +305,14 @@ class NotebookGrade:
         flags = [str(flag) for flag in self.evaluated.flags]
         sanitize.insert_grader_note(self.notebook, notes + self.notes + flags)
         names = {"student": handed_in["student"], "assignment": handed_in["assignment"], "notebook": self.name}
-        resources = {"unique_key": self.name, "nbgrader": names}
-        return {f"{self.name}.ipynb": _written(self.notebook, resources, settings)}
+        made, resources = self.notebook, {"unique_key": self.name, "nbgrader": names}
+        for path in settings.preprocessors:
+            module, _, kind = path.rpartition(".")
+            step = getattr(importlib.import_module(module), kind)(config=Config(settings.config))
+            made, resources = step(made, resources)
+        # As nbformat writes it, but without an indent, which makes Python's encoder ten times as slow.
+        text = json.dumps(rwbase.strip_transient(rwbase.split_lines(made)), ensure_ascii=False, sort_keys=True)
+        return {f"{self.name}.ipynb": text.encode("utf-8", "replace")}
 
     def grade(self, submitted: list[SubmittedCell], common: _Assignment, needs_confirmation: bool, **how) -> None:
         """Run a submitted notebook, judge its answers, and make the notebook that is shown.
@@ -421,16 +406,15 @@ class NotebookGrade:
 
     def entries(self) -> Entries:
         """The entries for the gradebook: points, extra credit and doubt by graded cell, and comments."""
-        released = self.plan
         return {
             "missing": self.missing,
             "grades": {
                 cell.name: [*self._score(cell), self._needs_confirmation(cell)]
-                for cell in released
+                for cell in self.plan
                 if cell.name and (cell.grade or cell.task)
             },
             "comments": {
-                cell.name: self._comment(cell.name) for cell in released if cell.name and (cell.solution or cell.task)
+                cell.name: self._comment(cell.name) for cell in self.plan if cell.name and (cell.solution or cell.task)
             },
         }
 
@@ -499,7 +483,6 @@ def _is_as_released(cell) -> bool:
 
 
 def _shown_source(cell, budget: sanitize.OutputBudget) -> str:
-    """Clean a cell that a student wrote, so that it can be shown."""
     markdown = cell.cell_type == "markdown"
     source = sanitize.markdown(cell.source) if markdown else sanitize.code(cell.source)
     if budget.take(markup=len(source)):

@@ -66,13 +66,9 @@ def _make(course: Path, name: str) -> None:
 
 
 def _file(course: Path, name: str) -> Path:
-    return course / FOLDER / f"{name}-{_stamp(course, name)}.gz"
-
-
-def _stamp(course: Path, name: str) -> str:
-    """Identify the hidden tests of an exercise: by the seed, and a hash of the code that makes them."""
-    stamp = stamps.data_stamp(catalog.chapter_of(name), name)
-    return hashlib.sha256(f"{course_seed(course)} {stamp}".encode()).hexdigest()[:20]
+    """Where the hidden tests of an exercise are: the seed and the code that makes them are in the file's name."""
+    stamp = f"{course_seed(course)} {stamps.data_stamp(catalog.chapter_of(name), name)}"
+    return course / FOLDER / f"{name}-{hashlib.sha256(stamp.encode()).hexdigest()[:20]}.gz"
 
 
 def unpacked(data: bytes) -> Material:

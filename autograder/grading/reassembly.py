@@ -137,8 +137,6 @@ class _Reassembly:
             self._choose(place, marked.get(place, []))
         self._find_merged()
 
-    # Which is which
-
     def _match_by_mark_and_id(self) -> dict[int, list[int]]:
         """The submitted places of each solution cell; everything else that is recognized is kept."""
         marked: dict[int, list[int]] = defaultdict(list)
@@ -283,13 +281,9 @@ class _Reassembly:
                 self.elsewhere.add(place)
                 self.notes.append(f"{self.released[place].name} was found in the cell of an earlier answer")
 
-    # How much of a release this is
-
     def fit(self) -> tuple[int, int]:
         worked = sum(not self._is_stub(place, number) for place, number in self.answers.items())
         return len(self.answers) + self.recognized, worked
-
-    # The notebook
 
     def made(self, run_extra: bool) -> Reassembled:
         """The notebook, with notes."""

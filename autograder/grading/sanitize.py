@@ -17,7 +17,6 @@ import re
 import site
 import struct
 import sys
-from dataclasses import dataclass
 from typing import Any
 
 import nh3
@@ -88,23 +87,18 @@ _CONTROL = re.compile(r"[\x00-\x07\x0b\x0c\x0e-\x1a\x1c-\x1f\x7f]")
 _COLOR = re.compile(r"\x1b\[[0-9;:?]*[A-Za-z]|\x1b")
 
 
-@dataclass
 class OutputBudget:
     """The room that is left in a notebook: outputs, characters, characters of markup, and pixels of pictures."""
 
-    outputs: int = MAX_OUTPUTS
-    characters: int = MAX_SHOWN
-    markup: int = MAX_MARKUP
-    pixels: int = 4 * MAX_PIXELS
+    def __init__(self, markup: int = MAX_MARKUP):
+        self._left = {"outputs": MAX_OUTPUTS, "characters": MAX_SHOWN, "markup": markup, "pixels": 4 * MAX_PIXELS}
 
-    def take(self, characters: int = 0, markup: int = 0, pixels: int = 0, outputs: int = 0) -> bool:
+    def take(self, **what: int) -> bool:
         """Whether there is room for this; if so, reserve it."""
-        if characters > self.characters or markup > self.markup or pixels > self.pixels or outputs > self.outputs:
+        if any(count > self._left[kind] for kind, count in what.items()):
             return False
-        self.outputs -= outputs
-        self.characters -= characters
-        self.markup -= markup
-        self.pixels -= pixels
+        for kind, count in what.items():
+            self._left[kind] -= count
         return True
 
     def spend(self, **what: int) -> None:

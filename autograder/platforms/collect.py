@@ -13,7 +13,6 @@ import datetime
 import json
 import os
 import re
-import shutil
 import tempfile
 from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, field, replace
@@ -403,8 +402,9 @@ def _replace(place: Path, files: dict[str, bytes], aside: Path) -> None:
     """Put files in place in one step, and move those that were there before aside."""
     aside.mkdir(parents=True, exist_ok=True)
     place.parent.mkdir(parents=True, exist_ok=True)
-    draft = Path(tempfile.mkdtemp(dir=aside))
-    try:
+    with tempfile.TemporaryDirectory(dir=aside) as folder:
+        draft = Path(folder, "draft")
+        draft.mkdir()
         for name, data in files.items():
             (draft / name).write_bytes(data)
         draft.chmod(0o755)
@@ -412,6 +412,3 @@ def _replace(place: Path, files: dict[str, bytes], aside: Path) -> None:
             number = 1 + sum(1 for _ in aside.glob("replaced-*"))
             place.rename(aside / f"replaced-{number}")
         draft.rename(place)
-    except BaseException:
-        shutil.rmtree(draft, ignore_errors=True)
-        raise

@@ -12,16 +12,7 @@ from typing import Any
 from autograder.gradebook import released, scores
 from autograder.grading.results import MAX_RESULTS, RESULTS, Flag, as_graded
 from autograder.grading.submission import Refused, notebook_files, read_bytes, read_folder
-from autograder.reports.model import (
-    GRADED,
-    NOT_GRADED,
-    ClassReport,
-    Exercise,
-    Record,
-    Student,
-    points,
-    printable,
-)
+from autograder.reports.model import GRADED, NOT_GRADED, ClassReport, Exercise, Record, Student, points, printable
 from course.cells import exercise_of
 from course.errors import CourseError
 from course.folder import course_folder
