@@ -84,12 +84,10 @@ def ensure_same_cells(gradebook: Gradebook, assignment: str, notebook: str, cell
 
 
 def _listed(names: Iterable[str]) -> str:
-    """Exercises and questions by their names, each once."""
     return ", ".join(sorted({exercise_of(name) or name for name in names}))
 
 
 def _hidden_test_of(cell: ReleasedCell) -> str | None:
-    """The exercise of the course whose hidden tests a cell runs."""
     name = exercise_of(cell.name or "")
     return name if name and f"check_for({name!r})" in cell.source else None
 
@@ -119,7 +117,6 @@ def _in_sequence(official: list[ReleasedCell], path: Path, assignment: str) -> l
 
 
 def _official_cells(notebook: api.Notebook) -> list[ReleasedCell]:
-    """The gradebook's record of a notebook's cells."""
     grades, solutions, tasks = (
         {cell.name: cell for cell in cells}
         for cells in (notebook.grade_cells, notebook.solution_cells, notebook.task_cells)

@@ -11,17 +11,8 @@ import datetime
 from typing import Any, NamedTuple
 
 import sqlalchemy
-from nbgrader.api import (
-    Assignment,
-    Comment,
-    Grade,
-    Gradebook,
-    MissingEntry,
-    Notebook,
-    Student,
-    SubmittedAssignment,
-    SubmittedNotebook,
-)
+from nbgrader import api
+from nbgrader.api import Assignment, Gradebook, MissingEntry, Notebook, Student, SubmittedAssignment
 
 from autograder.grading.results import Entries
 
@@ -134,7 +125,7 @@ class Writer:
         self._db.flush()
         for name, plan in plans.items():
             result = notebooks[name]
-            entry, is_new = self._get_or_create(SubmittedNotebook, notebook_id=plan.id, assignment_id=submission.id)
+            entry, is_new = self._get_or_create(api.SubmittedNotebook, notebook_id=plan.id, assignment_id=submission.id)
             self._db.flush()
             self._enter_grades(entry.id, is_new, plan.grades, result)
             self._enter_comments(entry.id, is_new, plan.comments, result)
@@ -153,7 +144,7 @@ class Writer:
         return row, True
 
     def _enter_grades(self, notebook: str, is_new: bool, cells: dict[str, str], result: Entries) -> None:
-        have, rows = {} if is_new else self._have(Grade, notebook), []
+        have, rows = {} if is_new else self._have(api.Grade, notebook), []
         for name, cell in cells.items():
             score, extra, suspect = result["grades"][name]
             grade = have.get(cell)
@@ -164,16 +155,16 @@ class Writer:
             else:
                 grade.auto_score, grade.extra_credit = score, extra if extra is not None else grade.extra_credit
                 grade.needs_manual_grade = look or not result["missing"] and grade.manual_score is not None
-        self._insert(Grade, rows)
+        self._insert(api.Grade, rows)
 
     def _enter_comments(self, notebook: str, is_new: bool, cells: dict[str, str], result: Entries) -> None:
-        have, rows = {} if is_new else self._have(Comment, notebook), []
+        have, rows = {} if is_new else self._have(api.Comment, notebook), []
         for name, cell in cells.items():
             if cell in have:
                 have[cell].auto_comment = result["comments"][name]
             else:
                 rows.append({"cell_id": cell, "notebook_id": notebook, "auto_comment": result["comments"][name]})
-        self._insert(Comment, rows)
+        self._insert(api.Comment, rows)
 
     def _have(self, table, notebook: str) -> dict[str, Any]:
         return {row.cell_id: row for row in self._db.query(table).filter(table.notebook_id == notebook)}

@@ -268,7 +268,6 @@ class _Evaluation:
 
 
 def _stopped(why: str) -> list[dict[str, Any]]:
-    """The outputs of a cell that was not run to its end."""
     return [new_output("error", ename="Stopped", evalue=why, traceback=[f"Stopped: {why}"])]
 
 
@@ -370,7 +369,6 @@ class Session:
 
 
 def _order(cell: Cell, seconds: float) -> RunOrder | LendOrder:
-    """Make the order to run a cell, or to define what it lends."""
     if cell.lends:
         return {"lend": cell.lends, "code": prerequisites.bytecode(cell.source)}
     return {

@@ -375,7 +375,6 @@ class NotebookGrade:
         return own.keys() - dependencies.needed(own, others, names)
 
     def _is_plain(self, cell) -> bool:
-        """Whether this is an unmarked cell of the handout, as it was released."""
         return not nbgrader_of(cell) and cell.source.strip() in self.plain
 
     def _fill_in(self) -> None:

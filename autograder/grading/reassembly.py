@@ -227,7 +227,6 @@ class _Reassembly:
             self.notes.append(f"{name} was handed in more than once; {self._which(place, worked)}")
 
     def _is_stub(self, place: int, number: int) -> bool:
-        """Whether a submitted cell is a solution cell as it was released."""
         return self.submitted[number].source.strip() == self.released[place].text
 
     def _may_define(self, number: int, names: set[str]) -> bool:
@@ -345,7 +344,6 @@ class _Reassembly:
         return added
 
     def _source(self, place: int) -> str:
-        """The source of a released cell when it is graded."""
         cell, number = self.released[place], self.answers.get(place)
         if place in self.elsewhere:
             return f"# {cell.name} was handed in within the cell of an earlier answer."

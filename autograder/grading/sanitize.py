@@ -144,7 +144,6 @@ def _output(output: dict[str, Any], count: int, budget: OutputBudget) -> list:
 
 
 def _data(given: dict[str, Any], budget: OutputBudget) -> dict[str, Any]:
-    """The kinds that are kept."""
     kept, pixels = {}, 0
     for kind in ("image/png", "image/jpeg"):
         size = picture_size(given[kind]) if isinstance(given.get(kind), str) else None

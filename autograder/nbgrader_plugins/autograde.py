@@ -205,14 +205,15 @@ class TrustedAutograde(Autograde):
                     continue
                 claims[key] = claim
                 try:
-                    handed_in[key] = read = self._handed_in(*key)
-                    yield Job(key, common[key[0]], read.packed, first=slow is not None)
+                    folder = Path(self._format_source(*key))
+                    handed_in[key] = read(folder, *key, self.allowed_files, self.log)
+                    yield Job(key, common[key[0]], handed_in[key].packed, first=slow is not None)
                 except OSError:
                     self.log.exception("%s of %s could not be read", *key)
                     failed.append(key)
 
         for key, result in self.pool.graded(jobs(), len(todo)):
-            read = handed_in.pop(key)
+            submitted = handed_in.pop(key)
             try:
                 if isinstance(result, Exception):
                     raise result
@@ -224,7 +225,7 @@ class TrustedAutograde(Autograde):
                 for notebook, fault in record["faults"].items():
                     self.log.error("%s of %s: the grader failed at %s and gave no points\n%s", *key, notebook, fault)
                     failed.append(key)
-                self._put_in_place(writer, *key, read, record["notebooks"], files)
+                self._put_in_place(writer, *key, submitted, record["notebooks"], files)
                 self._run_hook(self.run_post_convert_hook, *key)
             except (sqlalchemy.exc.OperationalError, bubblewrap.NoJail):
                 raise
@@ -247,7 +248,6 @@ class TrustedAutograde(Autograde):
         return claim
 
     def _run_hook(self, hook, assignment_id: str, student_id: str) -> None:
-        """Run a hook of the instructor's configuration for one submission."""
         self.notebooks = sorted(self.assignments.get(self._format_source(assignment_id, student_id), []))
         hook()
 
@@ -267,7 +267,6 @@ class TrustedAutograde(Autograde):
         return penalty
 
     def _plans(self, assignment_id: str) -> dict[str, grade_submission.Plan]:
-        """Read the released notebooks. Raises MissingEntry and CourseError."""
         with Gradebook(self.coursedir.db_url, self.coursedir.course_id) as gradebook:
             return released.plans(gradebook, assignment_id, self._folder(assignment_id, "release"))
 
@@ -353,10 +352,6 @@ class TrustedAutograde(Autograde):
         self.log.info("Skipping existing assignment: %s", done)
         return False
 
-    def _handed_in(self, assignment_id: str, student_id: str) -> HandedIn:
-        folder = Path(self._format_source(assignment_id, student_id))
-        return read(folder, assignment_id, student_id, self.allowed_files, self.log)
-
     def _put_in_place(
         self, writer: Writer, assignment_id: str, student_id: str, handed_in: HandedIn, notebooks: dict, files: dict
     ) -> None:
@@ -365,16 +360,12 @@ class TrustedAutograde(Autograde):
         given = ordinary_files(self._folder(assignment_id, "source"), self.coursedir.ignore)
         with staging.staging_folder(Path(self.coursedir.root)) as own:
             draft = staging.draft(own, {**handed_in.kept, **{path.name: path for path in given}, **files})
-            self._permit(draft)
+            for path in draft.iterdir():  # rights are given before anything is visible
+                path.chmod(int(str(self.permissions), 8))
+            draft.chmod(0o2775 if self.coursedir.groupshared else 0o755)
             with staging.replacing_folder(place, draft, aside=own / "old"):
                 writer.enter(assignment_id, student_id, handed_in.timestamp, notebooks)
         self.set_permissions(assignment_id, student_id)
-
-    def _permit(self, draft: Path) -> None:
-        """Give files and folder their rights before they are visible."""
-        for path in draft.iterdir():
-            path.chmod(int(str(self.permissions), 8))
-        draft.chmod(0o2775 if self.coursedir.groupshared else 0o755)
 
 
 def install() -> None:

@@ -210,7 +210,6 @@ class _Collector:
         return {number: student for student, number in _recorded(platform, self.course, wanted)}
 
     def _store(self, platform: str, student: roster.Student, handed_in: _HandedIn) -> Row:
-        """Put one student's submission in place."""
         row = Row(student.id, LEFT_OUT)
         contents = sources.contents(handed_in.files)
         chosen = self._chosen(contents, handed_in, row)
@@ -364,7 +363,6 @@ def _recorded(platform: str, course: Path, assignment: str = "*") -> Iterator[tu
 
 
 def _own_name(path: str, handed_in: _HandedIn) -> str:
-    """The name that the student gave a file."""
     first, *inner = PurePosixPath(path).parts
     return inner[-1] if inner else handed_in.owners[first].rest or first
 

@@ -47,7 +47,6 @@ def as_html(report: ClassReport) -> str:
 
 
 def _code(text: str) -> Markup:
-    """Escaped, with text in back quotes as code."""
     return Markup(re.sub(r"`([^`]+)`", r"<code>\1</code>", str(escape(text))))
 
 

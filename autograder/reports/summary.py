@@ -58,7 +58,6 @@ def score_table(report: ClassReport) -> tuple[list[str], list[list[str]]]:
 
 
 def _heading(report: ClassReport, exercise: Exercise) -> str:
-    """An exercise as the header of its column, with its points."""
     if exercise.kind == "bonus":
         most = max((record.max_points for _, record in report.answers(exercise)), default=0.0)
         return f"{exercise.name} (+{points(most)})" if most else f"{exercise.name} (bonus)"
@@ -66,7 +65,6 @@ def _heading(report: ClassReport, exercise: Exercise) -> str:
 
 
 def _total(student: Student) -> str:
-    """The points that count, or why there are none."""
     if student.status != GRADED:
         return student.status
     return points(student.total) + ("?" if student.submission.to_grade else "")

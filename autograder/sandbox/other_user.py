@@ -139,7 +139,6 @@ def _free_user() -> int:
 
 
 def _processes_of(user: int) -> Iterator[int]:
-    """The processes of a user that have not ended."""
     for folder in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):
             state = (folder / "stat").read_text("utf-8", "replace").rpartition(")")[2].split()[0]

@@ -75,6 +75,5 @@ def _own_peak(sizes: dict[str, int]) -> int:
 
 
 def _status(pid: int) -> dict[str, int]:
-    """The sizes in /proc/PID/status, in bytes."""
     lines = (line.split() for line in _read(f"/proc/{pid}/status").splitlines())
     return {line[0][:-1]: int(line[1]) << 10 for line in lines if line[2:] == ["kB"]}

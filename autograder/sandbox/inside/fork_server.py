@@ -120,7 +120,6 @@ def settle() -> None:
 
 
 def _mounted_below(folder: str) -> list[str]:
-    """Where something is mounted below a folder."""
     with open("/proc/self/mountinfo") as file:  # it writes a space as \040
         places = [line.split()[4].encode().decode("unicode_escape").encode("latin1").decode() for line in file]
     return [place for place in places if place.startswith(folder + "/")]

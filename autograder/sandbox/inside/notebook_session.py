@@ -117,9 +117,6 @@ class Stream(io.TextIOBase):
     def writable(self) -> bool:
         return True
 
-    def isatty(self) -> bool:
-        return False
-
 
 def make_shell():
     """An IPython shell that puts everything it shows into `shell.shown`."""
@@ -151,6 +148,8 @@ def make_shell():
             self.shell.shown.clear()
 
     class Shell(InteractiveShell):
+        displayhook_class: Any = Hook
+        display_pub_class: Any = Publisher
         shown: Outputs
 
         def enable_gui(self, gui=None):
@@ -162,12 +161,7 @@ def make_shell():
 
     config = Config()
     config.HistoryManager.enabled = False
-    config.InteractiveShell.displayhook_class = Hook
-    config.InteractiveShell.display_pub_class = Publisher
-    traits: Any = Shell
-    traits.displayhook_class, traits.display_pub_class = Hook, Publisher
     shell: Shell = Shell.instance(config=config)
-    InteractiveShell._instance = shell  # pyright: ignore[reportAttributeAccessIssue]  # traitlets' stub has None alone
     shell.shown = Outputs()
     shell.user_ns["input"] = shell.user_ns_hidden["input"] = no_input
     return shell

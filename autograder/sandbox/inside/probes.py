@@ -260,7 +260,6 @@ def _opens(path, flags):
 
 
 def _in_a_child(action):
-    """Whether an action succeeds in a separate process."""
     if not (child := os.fork()):
         with contextlib.suppress(Exception):
             os._exit(0 if action() else 1)
