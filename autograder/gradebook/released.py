@@ -33,7 +33,9 @@ def plans(gradebook: Gradebook, assignment: str, release: Path) -> dict[str, Pla
     found = {}
     for notebook in gradebook.find_assignment(assignment).notebooks:
         official = _official_cells(notebook)
-        gone = [name for name in map(_hidden_test_of, official) if name and not _has(notebook.name, name)]
+        known = catalog.exercises_of(notebook.name) if notebook.name in catalog.chapters() else None
+        tested = [name for cell in official if (name := _hidden_test_of(cell))]
+        gone = [name for name in tested if known is not None and name not in known]
         if gone:
             raise CourseError(
                 f"{assignment}: it was released with {_listed(gone)}, which this checkout no longer has in the chapter "
@@ -90,10 +92,6 @@ def _listed(names: Iterable[str]) -> str:
 def _hidden_test_of(cell: ReleasedCell) -> str | None:
     name = exercise_of(cell.name or "")
     return name if name and f"check_for({name!r})" in cell.source else None
-
-
-def _has(stem: str, name: str) -> bool:
-    return stem not in catalog.chapters() or name in catalog.exercises_of(stem)
 
 
 def _in_sequence(official: list[ReleasedCell], path: Path, assignment: str) -> list[ReleasedCell]:

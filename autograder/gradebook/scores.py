@@ -117,6 +117,21 @@ def deadlines(gradebook: Gradebook, assignment: str) -> tuple[datetime.datetime 
     return due, {row.student_id: row.extension for row in longer}
 
 
+def due_dates(gradebook: Gradebook) -> dict[str, datetime.datetime]:
+    """Return when each notebook can last be handed in: name -> time in UTC, without a time zone.
+
+    This includes the longest extension of any student, and is the latest time of all assignments with the notebook.
+    Notebooks without a due date are left out.
+    """
+    found: dict[str, datetime.datetime] = {}
+    for assignment in gradebook.assignments:
+        due, longer = deadlines(gradebook, assignment.name)
+        for notebook in assignment.notebooks if due else ():
+            last = due + max(longer.values(), default=datetime.timedelta())
+            found[notebook.name] = max(last, found.get(notebook.name, last))
+    return found
+
+
 def read(gradebook: Gradebook, assignment: str) -> Scores:
     """Read one assignment. Raises CourseError if the gradebook has none of that name."""
     try:

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import sqlalchemy
 from nbgrader import api
-from nbgrader.api import Assignment, Gradebook, MissingEntry, Notebook, Student, SubmittedAssignment
+from nbgrader.api import Gradebook, MissingEntry
 
 from autograder.grading.results import Entries
 
@@ -49,33 +49,12 @@ class Writer:
     def __exit__(self, *exc):
         self._gradebook.close()
 
-    def due_dates(self) -> dict[str, datetime.datetime]:
-        """Return when each notebook can last be handed in: name -> time in UTC, without a time zone.
-
-        This includes the longest extension of any student, and is the latest time of all assignments with the notebook.
-        Notebooks without a due date are left out.
-        """
-        try:
-            dates = self._db.query(Notebook.name, Assignment.duedate, Notebook.assignment_id)
-            dates = dates.join(Assignment, Notebook.assignment_id == Assignment.id)
-            extensions = self._db.query(SubmittedAssignment.assignment_id, SubmittedAssignment.extension)
-            longest: dict[str, datetime.timedelta] = {}
-            for assignment, extension in extensions.filter(SubmittedAssignment.extension.isnot(None)):
-                longest[assignment] = max(extension, longest.get(assignment, datetime.timedelta()))
-            found: dict[str, datetime.datetime] = {}
-            for name, due, assignment in dates.filter(Assignment.duedate.isnot(None)):
-                due += longest.get(assignment, datetime.timedelta())
-                found[name] = max(due, found.get(name, due))
-            return found
-        finally:
-            self._end_transaction()
-
     def admit(self, student: str, create: bool) -> None:
         """Make sure that the gradebook knows a student. Raises MissingEntry if it does not and must not create one.
 
         An id with markup is not created: formgrader loads none of that student's pages.
         """
-        known = self._db.query(Student.id).filter(Student.id == student).one_or_none()
+        known = self._db.query(api.Student.id).filter(api.Student.id == student).one_or_none()
         self._end_transaction()
         if known is not None:
             return
@@ -90,7 +69,7 @@ class Writer:
         """Give a student an extension, as nbgrader's `grant_extension` does, even before anything was handed in."""
         known, _ = self._known(assignment)
         try:
-            row, _ = self._get_or_create(SubmittedAssignment, assignment_id=known, student_id=student)
+            row, _ = self._get_or_create(api.SubmittedAssignment, assignment_id=known, student_id=student)
             row.extension = extension
             self._db.commit()
         finally:
@@ -119,7 +98,7 @@ class Writer:
     def _enter(
         self, assignment: str, plans: dict[str, _Notebook], student: str, timestamp, notebooks: dict[str, Entries]
     ) -> None:
-        submission, _ = self._get_or_create(SubmittedAssignment, assignment_id=assignment, student_id=student)
+        submission, _ = self._get_or_create(api.SubmittedAssignment, assignment_id=assignment, student_id=student)
         if timestamp is not None:
             submission.timestamp = timestamp
         self._db.flush()

@@ -26,7 +26,7 @@ from nbgrader.coursedir import CourseDirectory
 from nbgrader.preprocessors import AssignLatePenalties
 from traitlets import Any, Bool, Float, Int, List, Unicode
 
-from autograder.gradebook import released
+from autograder.gradebook import released, scores
 from autograder.gradebook.writer import Writer
 from autograder.grading import grade_submission, hidden_tests, results, serialization, submission
 from autograder.grading.worker import Job, OneAtATime
@@ -152,19 +152,13 @@ class TrustedAutograde(Autograde):
         if failed:
             self._stop("could not be graded: " + ", ".join(f"{a} of {s}" for a, s in failed))
 
-    def packed(self, assignment: str) -> bytes:
-        """Pack the common part of all submissions of an assignment, for another machine. Raises MissingEntry."""
-        with Writer(self.coursedir.db_url, self.coursedir.course_id) as writer:
-            return self._common(assignment, writer.due_dates())
-
     def grade_all(self, todo: list[tuple[str, str]]) -> list[tuple[str, str]]:
         """Grade submissions, by assignment and student; returns those that could not be graded.
 
         Those that use up the time of the first pass come last, so that they delay no other.
         """
         with Writer(self.coursedir.db_url, self.coursedir.course_id, self._late()) as writer:
-            due = writer.due_dates()
-            common = {name: self._common(name, due) for name in dict.fromkeys(name for name, _ in todo)}
+            common = {name: self.packed(name) for name in dict.fromkeys(name for name, _ in todo)}
             admitted, failed = self._admitted(writer, todo)
             slow: list[tuple[str, str]] = []
             if len(admitted) > 1 and self.first_seconds < self.submission_seconds:
@@ -266,23 +260,22 @@ class TrustedAutograde(Autograde):
 
         return penalty
 
-    def _plans(self, assignment_id: str) -> dict[str, grade_submission.Plan]:
-        with Gradebook(self.coursedir.db_url, self.coursedir.course_id) as gradebook:
-            return released.plans(gradebook, assignment_id, self._folder(assignment_id, "release"))
-
     def _fingerprint(self, assignment_id: str) -> str | None:
         """The fingerprint of what was released, or None where there is none: `grade` says why."""
         if assignment_id not in self._fingerprints:
             self._fingerprints[assignment_id] = None
             with contextlib.suppress(MissingEntry, CourseError, sqlalchemy.exc.OperationalError):
-                plans = self._plans(assignment_id)
+                with Gradebook(self.coursedir.db_url, self.coursedir.course_id) as gradebook:
+                    plans = released.plans(gradebook, assignment_id, self._folder(assignment_id, "release"))
                 self._fingerprints[assignment_id] = released.fingerprint(plans, Path(self.coursedir.root))
         return self._fingerprints[assignment_id]
 
-    def _common(self, assignment_id: str, due: dict[str, datetime.datetime]) -> bytes:
-        """Pack what all submissions of an assignment have in common. due: until when notebooks can be handed in"""
-        source, plans = self._folder(assignment_id, "source"), self._plans(assignment_id)
-        self._check_what_is_lent(plans, due)
+    def packed(self, assignment_id: str) -> bytes:
+        """Pack what all submissions of an assignment have in common, for another machine. Raises MissingEntry."""
+        source = self._folder(assignment_id, "source")
+        with Gradebook(self.coursedir.db_url, self.coursedir.course_id) as gradebook:
+            plans = released.plans(gradebook, assignment_id, self._folder(assignment_id, "release"))
+            self._check_what_is_lent(plans, scores.due_dates(gradebook))
         given = [
             path
             for path in ordinary_files(source, self.coursedir.ignore)
