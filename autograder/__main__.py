@@ -26,7 +26,7 @@ def main(arguments: list[str] | None = None) -> int:
     try:
         if isinstance(run, str):  # imported only here: PyTorch and nbgrader take seconds
             module, _, name = run.partition(":")
-            run = getattr(importlib.import_module(module), name)
+            run = getattr(importlib.import_module(f"autograder.{module}"), name)
         return run(**options) or 0
     except CourseError as error:
         print(f"autograder: {error}", file=sys.stderr)
@@ -47,12 +47,15 @@ def _parser() -> argparse.ArgumentParser:
     zone: dict[str, Any] = dict(
         type=_zone, dest="zone", default="UTC", metavar="ZONE", help="for times without a time zone (default: UTC)"
     )
-    folder: dict[str, Any] = dict(type=Path, metavar="FOLDER")
-    course = "course folder (default: build/course)"
 
-    def command(name: str, run: Callable | str, words: str) -> argparse.ArgumentParser:
+    in_course = argparse.ArgumentParser(add_help=False)
+    in_course.add_argument("--course", type=Path, metavar="FOLDER", help="course folder (default: build/course)")
+    of_one = argparse.ArgumentParser(add_help=False, parents=[in_course])
+    of_one.add_argument("assignment", help=assignment)
+
+    def command(name: str, run: Callable | str, words: str, *parents) -> argparse.ArgumentParser:
         """run: what gets the options as keyword arguments, or where to import it from"""
-        made = commands.add_parser(name, help=words)
+        made = commands.add_parser(name, help=words, parents=parents)
         made.set_defaults(run=run)
         return made
 
@@ -64,21 +67,18 @@ def _parser() -> argparse.ArgumentParser:
 
     parser = command("sample", _sample, "grade the sample class from release to feedback and CSV")
     parser.add_argument("chapter", **chapters)
-    parser.add_argument("--course", **folder, help="an empty folder (default: build/sample_class)")
+    parser.add_argument("--course", type=Path, metavar="FOLDER", help="an empty folder (default: build/sample_class)")
     parser.add_argument("--no-jail", action="store_true", help="run the samples with your rights, outside the jail")
 
     collecting = "sort a download from a learning platform into the submitted folder"
-    parser = command("collect", "autograder.platforms.collect:run", collecting)
-    parser.add_argument("assignment", help=assignment)
+    parser = command("collect", "platforms.collect:run", collecting, of_one)
     parser.add_argument("source", type=Path, metavar="SOURCE", help="a zip from Canvas or Moodle, or a folder")
     roster = "the class list: ids, names, the platform's numbers"
     parser.add_argument("--roster", type=Path, dest="class_list", metavar="FILE", help=roster)
     parser.add_argument("--timezone", **zone)
-    parser.add_argument("--course", **folder, help=course)
 
-    parser = command("grade", "autograder.batch.run:grade", "grade what was handed in, several submissions at a time")
+    parser = command("grade", "batch.run:grade", "grade what was handed in, several submissions at a time", in_course)
     parser.add_argument("assignment", nargs="+", help=assignment)
-    parser.add_argument("--course", **folder, help=course)
     parser.add_argument("--student", metavar="ID", help="only this student")
     parser.add_argument("--force", action="store_true", help="grade again what is already graded")
     parser.add_argument("--watch", action="store_true", help="keep running, and grade what arrives")
@@ -90,26 +90,21 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--no-jail", action="store_true", help="run with your rights: only submissions you trust")
 
     reporting = "scores, mistakes and what to look at, of a whole class"
-    parser = command("report", "autograder.reports.command:report", reporting)
-    parser.add_argument("assignment", help=assignment)
-    parser.add_argument("--course", **folder, help=course)
+    parser = command("report", "reports.command:report", reporting, of_one)
     parser.add_argument("--csv", type=Path, dest="table", metavar="FILE", help="write one row per student and exercise")
     parser.add_argument("--html", type=Path, dest="page", metavar="FILE", help="write a self-contained page with plots")
 
     exporting = "grades for a spreadsheet, or for the gradebook of a learning platform"
-    parser = command("export", "autograder.nbgrader_plugins.export:write", exporting)
+    parser = command("export", "nbgrader_plugins.export:write", exporting, in_course)
     parser.add_argument("format", choices=["by-exercise", "canvas", "moodle"])
     parser.add_argument("assignment", nargs="*", help="all of them if none is named")
-    parser.add_argument("--course", **folder, help=course)
     parser.add_argument("--roster", type=Path, dest="class_list", metavar="FILE", help=roster)
     parser.add_argument(
         "--pending", action="store_true", help="include totals that wait for a human, as they are so far"
     )
     parser.add_argument("--to", type=Path, required=True, metavar="FILE")
 
-    parser = command("gradescope", _gradescope, "write the zip that Gradescope makes its autograder from")
-    parser.add_argument("assignment", help=assignment)
-    parser.add_argument("--course", **folder, help=course)
+    parser = command("gradescope", _gradescope, "write the zip that Gradescope makes its autograder from", of_one)
     parser.add_argument("--to", type=Path, metavar="FILE", help="default: dist/gradescope-ASSIGNMENT.zip")
     when = "when students see the tests (default: after_due_date)"
     visibility = ("visible", "after_due_date", "after_published", "hidden")
@@ -118,23 +113,18 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--minutes", type=int, choices=range(5, 41), metavar="5..40", default=10, help=limit)
 
     zipping = "feedback in one zip, to upload to a learning platform"
-    parser = command("feedback-zip", "autograder.platforms.feedback_zip:run", zipping)
+    parser = command("feedback-zip", "platforms.feedback_zip:run", zipping, in_course)
     parser.add_argument("platform", choices=["canvas", "moodle"])
     parser.add_argument("assignment", help=assignment)
-    parser.add_argument("--course", **folder, help=course)
     parser.add_argument("--to", type=Path, required=True, metavar="FILE")
 
-    parser = command("extend", "autograder.platforms.extensions:run", "give students extensions, from a CSV file")
-    parser.add_argument("assignment", help=assignment)
+    parser = command("extend", "platforms.extensions:run", "give students extensions, from a CSV file", of_one)
     parser.add_argument("file", type=Path, metavar="FILE", help="columns: id, and until, or days and hours")
     parser.add_argument("--timezone", **zone)
-    parser.add_argument("--course", **folder, help=course)
 
     comparing = "answers that are alike, by exercise; compared on this machine"
-    parser = command("similar", "autograder.reports.similarity:run", comparing)
-    parser.add_argument("assignment", help=assignment)
+    parser = command("similar", "reports.similarity:run", comparing, of_one)
     parser.add_argument("--answers", action="store_true", help="print both answers of each pair")
-    parser.add_argument("--course", **folder, help=course)
 
     parser = command("try", _try, "grade stand-alone Python files against one exercise")
     parser.add_argument("exercise", metavar="name", help="the exercise, such as softmax")
@@ -144,8 +134,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--no-jail", action="store_true", help="run the files with your rights: only files you trust")
 
-    trying = "try to break out of the jail for student code, and say what held"
-    parser = command("doctor", "autograder.sandbox.doctor:run", trying)
+    parser = command("doctor", "sandbox.doctor:run", "try to break out of the jail for student code, and say what held")
     parser.add_argument(
         "--other-user", action="store_true", help="test the weaker sandbox of the Gradescope bundle instead"
     )

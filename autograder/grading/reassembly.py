@@ -98,7 +98,8 @@ def fit(submitted: Sequence[SubmittedCell], released: Sequence[ReleasedCell], na
     found = _Reassembly(submitted, released)
     if not named and found.unmarked and 2 * len(found.answers) < sum(cell.solution for cell in released):
         return 0, 0
-    return found.fit()
+    worked = sum(not found.is_stub(place, number) for place, number in found.answers.items())
+    return len(found.answers) + found.recognized, worked
 
 
 class _Reassembly:
@@ -202,14 +203,14 @@ class _Reassembly:
     def _choose(self, place: int, marked: list[int]) -> None:
         """From the candidates for an answer, take the copy that counts: changed, and as the answer's check saw it."""
         name, names, found = self.released[place].name, self.names[place], list(marked)
-        worked = [number for number in found if not self._is_stub(place, number)]
+        worked = [number for number in found if not self.is_stub(place, number)]
         worked = [number for number in worked if self.submitted[number].source.strip()] or worked
         if len(worked) > 1 and names:  # a copy may have become something else, such as a helper
             worked = [number for number in worked if names & self.defined.of(number)] or worked
         how = None
         if not worked and names:
             own = [number for number in self.free if self._may_define(number, names)]
-            worked = [number for number in own if not self._is_stub(place, number)]
+            worked = [number for number in own if not self.is_stub(place, number)]
             found += own
             how = "was found in another cell, by the name that it defines"
         elif not found:
@@ -226,7 +227,7 @@ class _Reassembly:
         if len(marked) > 1 or len(worked) > 1:
             self.notes.append(f"{name} was handed in more than once; {self._which(place, worked)}")
 
-    def _is_stub(self, place: int, number: int) -> bool:
+    def is_stub(self, place: int, number: int) -> bool:
         return self.submitted[number].source.strip() == self.released[place].text
 
     def _may_define(self, number: int, names: set[str]) -> bool:
@@ -274,15 +275,11 @@ class _Reassembly:
         defined: set[str] = set()
         for place, names in self.names.items():
             number = self.answers.get(place)
-            if number is not None and not self._is_stub(place, number):
+            if number is not None and not self.is_stub(place, number):
                 defined |= self.defined.of(number)
             elif names and names <= defined:
                 self.elsewhere.add(place)
                 self.notes.append(f"{self.released[place].name} was found in the cell of an earlier answer")
-
-    def fit(self) -> tuple[int, int]:
-        worked = sum(not self._is_stub(place, number) for place, number in self.answers.items())
-        return len(self.answers) + self.recognized, worked
 
     def made(self, run_extra: bool) -> Reassembled:
         """The notebook, with notes."""
@@ -347,7 +344,7 @@ class _Reassembly:
         cell, number = self.released[place], self.answers.get(place)
         if place in self.elsewhere:
             return f"# {cell.name} was handed in within the cell of an earlier answer."
-        if number is not None and not self._is_stub(place, number):
+        if number is not None and not self.is_stub(place, number):
             return self.submitted[number].source
         return cell.given if cell.solution and cell.given is not None else cell.source
 

@@ -8,6 +8,8 @@ would look final. These are export plugins, which nbgrader's configuration may n
 
 from __future__ import annotations
 
+import contextlib
+import itertools
 import logging
 from collections.abc import Iterator
 from pathlib import Path
@@ -188,36 +190,22 @@ class Stock(ExportPlugin):
     ).split()
 
     def export(self, gradebook: Gradebook) -> None:
-        wanted, chosen = set(map(str, self.assignment)), set(map(str, self.student))
-        rows = [
-            [assignment.name, assignment.duedate, *row, assignment.max_score]
-            for assignment in gradebook.assignments
-            if not wanted or assignment.name in wanted
-            for row in self._rows(gradebook, assignment.name, chosen)
-        ]
+        wanted, chosen, rows = set(map(str, self.assignment)), set(map(str, self.student)), [self.columns]
+        for assignment, student in itertools.product(gradebook.assignments, gradebook.students):
+            if wanted and assignment.name not in wanted or chosen and student.id not in chosen:
+                continue
+            timestamp, score, penalty = None, 0.0, 0.0  # of students who handed nothing in
+            with contextlib.suppress(MissingEntry):
+                submission = gradebook.find_submission(assignment.name, student.id)
+                timestamp, score, penalty = submission.timestamp, submission.score, submission.late_submission_penalty
+            who = [student.id, student.last_name, student.first_name, student.email]
+            points = [score, penalty, max(0.0, score - penalty), assignment.max_score]
+            row = [assignment.name, assignment.duedate, timestamp, *who, *points]
+            # As nbgrader writes it; a score stays a number.
+            rows.append([value if isinstance(value, float) else "" if value is None else str(value) for value in row])
         place = self.to or "grades.csv"
-        csv_table.write(place, [self.columns, *([_text(value) for value in row] for row in rows)])
+        csv_table.write(place, rows)
         self.log.info("Exported grades to %s", place)
-
-    @staticmethod
-    def _rows(gradebook: Gradebook, assignment: str, chosen: set[str]) -> Iterator[list]:
-        """From the time stamp to the score; zero for students who handed nothing in."""
-        for student in gradebook.students:
-            if not chosen or student.id in chosen:
-                try:
-                    submission = gradebook.find_submission(assignment, student.id)
-                except MissingEntry:
-                    timestamp, score, penalty = None, 0.0, 0.0
-                else:
-                    timestamp, score = submission.timestamp, submission.score
-                    penalty = submission.late_submission_penalty
-                who = [student.id, student.last_name, student.first_name, student.email]
-                yield [timestamp, *who, score, penalty, max(0.0, score - penalty)]
-
-
-def _text(value):
-    """As nbgrader writes it; a score stays a number."""
-    return value if isinstance(value, float) else "" if value is None else str(value)
 
 
 def _shown(grade: scores.Grade | None) -> float | str | None:

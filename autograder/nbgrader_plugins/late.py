@@ -27,11 +27,9 @@ class LateRules(LateSubmissionPlugin):
     def _course(self) -> Path:
         """The folder of the course that is graded."""
         above = self.parent
-        while above is not None:
-            if hasattr(above, "coursedir"):
-                return Path(above.coursedir.root)
+        while above is not None and not hasattr(above, "coursedir"):
             above = above.parent
-        return course_folder()
+        return Path(above.coursedir.root) if above else course_folder()
 
     def late_submission_penalty(self, student_id: str, score: float, total_seconds_late: float) -> float | None:
         """The points to take off, or None."""

@@ -99,13 +99,11 @@ def read(assignment: str, course: Path) -> tuple[dict[tuple[str, str], str], dic
             handed_in.setdefault((path.stem, name), {})[student] = source
     if not handed_in:
         raise CourseError(f"nothing of {printable(assignment)} is graded yet in {course}")
-    solved = {key: answers for key, answers in handed_in.items() if _is_answered(answers, given.get(key, ""))}
+    solved = {}  # cells that students write, rather than those that were handed out
+    for key, answers in handed_in.items():
+        if any(answer.strip() not in given.get(key, "") for answer in answers.values()):
+            solved[key] = answers
     return given, solved
-
-
-def _is_answered(answers: dict[str, str], given: str) -> bool:
-    """Whether this is a cell that students write, rather than one that was handed out."""
-    return any(answer.strip() not in given for answer in answers.values())
 
 
 def _cells(path: Path) -> list[tuple[str, str]]:
