@@ -53,7 +53,8 @@ def run(path: Path, shell) -> float:
         if place in given.keys() - wanted:
             continue
         begin = time.process_time()
-        notebook_session.run_cell(shell, cell.source, Times.cell, WALL, MAX_TEXT, MAX_DATA, MAX_OUTPUTS)
+        limits = {"seconds": Times.cell, "wall": WALL, "text": MAX_TEXT, "data": MAX_DATA, "outputs": MAX_OUTPUTS}
+        notebook_session.run_cell(shell, {"cell": cell.source, **limits})
         used += 0 if place in given else time.process_time() - begin
     begin = time.process_time()
     for name, exercise in exercises.items():

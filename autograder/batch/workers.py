@@ -59,9 +59,7 @@ class OnDask:
                 name = job.names[0]
                 if name not in common_of:  # sent once to each worker, and again if a worker is lost
                     common_of[name] = self._client.submit(bytes, job.common, pure=False)
-                future = self._client.submit(
-                    grade_there, common_of[name], job.submission, job.first, pure=False, retries=RETRIES
-                )
+                future = self._client.submit(grade_there, common_of[name], job.submission, pure=False, retries=RETRIES)
                 names_of[future.key] = job.names
                 waiting.add(future)
 
@@ -90,12 +88,12 @@ def _result(future) -> bytes | Exception:
 _own = threading.local()  # a worker may have several threads
 
 
-def grade_there(common: bytes, submission: bytes, first: bool) -> bytes | CourseError:
+def grade_there(common: bytes, submission: bytes) -> bytes | CourseError:
     """Grade one job in a worker. An error is returned too, and contains nothing from a submission."""
     if not hasattr(_own, "grader"):
         _own.grader = Grader()
     try:
-        return _own.grader.grade(common, submission, first=first)
+        return _own.grader.grade(common, submission)
     except bubblewrap.NoJail as error:
         return error
     except Exception as error:

@@ -38,9 +38,8 @@ def write(assignment: str, course: Path | None, to: Path, visibility: str, minut
     course = course_folder(course)
     existing_gradebook(course)
     grader = run.configured(assignment, course)
-    grader.submission_seconds = min(grader.submission_seconds, 60.0 * minutes - SPARE_SECONDS)
     try:
-        packed = grader.packed(assignment)
+        packed = grader.packed(assignment, min(grader.submission_seconds, 60.0 * minutes - SPARE_SECONDS))
     except MissingEntry as error:
         raise CourseError(str(error)) from None
     options = {"assignment": assignment, "visibility": visibility}

@@ -15,7 +15,7 @@ import tempfile
 import time
 import traceback
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -97,7 +97,7 @@ def pack_submission(
     return serialization.wrap(record, notebooks)
 
 
-def prepare(assignment: bytes, first: bool) -> tuple[float, float]:
+def prepare(assignment: bytes) -> tuple[float, float]:
     """Load what all submissions of an assignment have in common.
 
     Returns the seconds that one of them may take: of this process's processor time, and of wall time.
@@ -105,7 +105,7 @@ def prepare(assignment: bytes, first: bool) -> tuple[float, float]:
     common = _assignment(assignment)
     for name in common.plans:
         _exercises(name)
-    times = common.times(first)
+    times = common.settings.times
     return times.grader, WALL * (times.grader + len(common.plans) * times.submission)
 
 
@@ -113,7 +113,6 @@ def grade(
     assignment: bytes,
     submission: bytes,
     many: bool = True,
-    first: bool = False,
     failed: dict[str, str] | None = None,
     begun: Callable[[str], None] = lambda name: None,
     confine: type[Jail] | None = None,
@@ -121,7 +120,6 @@ def grade(
     """The result of one submission, packed: scores and comments by notebook, and as files the notebooks and the record.
 
     many: more submissions will be graded by this process
-    first: with the time of a first pass, and whether that was used up
     failed: names of notebooks that cannot be graded -> why; begun: called with the name of each notebook
     confine: the kind of sandbox, if not a jail
     Raises NoJail if code cannot be confined, and MemoryError.
@@ -142,7 +140,7 @@ def grade(
             elif name in found.refused:
                 graded.refuse(found.refused[name])
             elif name in found.cells:
-                how = {"many": many, "times": common.times(first), "confine": confine}
+                how = {"many": many, "times": common.settings.times, "confine": confine}
                 graded.grade(found.cells[name], common, name in found.needs_confirmation, **how)
             entries[name], record[name] = graded.entries(), graded.record()
             files |= graded.files(handed_in, notes, settings)
@@ -257,10 +255,6 @@ class _Assignment:
                 self.given[name] = Path(self._folder.name) / name
                 self.given[name].write_bytes(content)
         self.material = functools.cache(lambda name: hidden_tests.unpacked(self._hidden[name]))
-
-    def times(self, first: bool) -> Times:
-        times = self.settings.times
-        return replace(times, submission=min(times.first, times.submission)) if first else times
 
 
 _assignment = functools.lru_cache(maxsize=8)(_Assignment)

@@ -30,15 +30,11 @@ BEGUN, RESULT, NO_JAIL, FAILED = b"b", b"r", b"j", b"f"
 
 
 class Job(NamedTuple):
-    """names: of the assignment and the student; common, submission: what `grade_submission.grade` takes
-
-    first: with the time of a first pass
-    """
+    """names: of the assignment and the student; common, submission: what `grade_submission.grade` takes"""
 
     names: tuple[str, str]
     common: bytes
     submission: bytes
-    first: bool = False
 
 
 class _Ended(Exception):
@@ -56,7 +52,7 @@ class Grader:
         self._process: subprocess.Popen | None = None
         self._common: bytes | None = None  # of the assignment that the process knows
 
-    def grade(self, common: bytes, submission: bytes, many: bool = True, first: bool = False) -> bytes:
+    def grade(self, common: bytes, submission: bytes, many: bool = True) -> bytes:
         """The result of one submission, as `grade_submission.grade` gives it. Raises NoJail and CourseError.
 
         A process that ended itself looks from here like one that was killed by an administrator, so a notebook is lost
@@ -66,7 +62,7 @@ class Grader:
         died: set[str | None] = set()
         while True:
             try:
-                return self._ask(common, submission, {"many": many, "first": first, "failed": failed})
+                return self._ask(common, submission, {"many": many, "failed": failed})
             except _Ended as ended:
                 self.close()
                 why = _limit_of(ended.code)
@@ -149,7 +145,7 @@ class OneAtATime:
         for job in jobs:
             many = count >= MANY or self._graded >= MANY
             try:
-                result = self._grader.grade(job.common, job.submission, many, job.first)
+                result = self._grader.grade(job.common, job.submission, many)
             except NoJail:
                 raise
             except Exception as error:

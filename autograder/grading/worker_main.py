@@ -1,6 +1,6 @@
 """The process of `worker.Grader`. Run as `python -m autograder.grading.worker_main SOCKET PARENT`.
 
-An order is JSON {"many", "first", "failed", "new"}, then, where that is new, what is common to the assignment, then the
+An order is JSON {"many", "failed", "new"}, then, where that is new, what is common to the assignment, then the
 submission; each is one message, and nothing in it is executed.
 """
 
@@ -44,7 +44,7 @@ def _answer(connection: Connection, common: bytes, submission: bytes, order: dic
         connection.send_bytes(BEGUN + notebook.encode())
 
     try:
-        _limit(*grade_submission.prepare(common, order["first"]))  # this time is not the submission's
+        _limit(*grade_submission.prepare(common))  # this time is not the submission's
         return RESULT + grade_submission.grade(common, submission, begun=begun, **order)
     except NoJail as error:
         return NO_JAIL + str(error).encode("utf-8", "replace")

@@ -33,7 +33,7 @@ from autograder.grading.worker import Job, OneAtATime
 from autograder.nbgrader_plugins import feedback, staging
 from autograder.nbgrader_plugins.handed_in import FileCache, HandedIn, ordinary_files, read
 from autograder.sandbox import bubblewrap
-from autograder.sandbox.limits import LEAST_MEMORY, LEAST_PROCESSES, MB, Limits, Times
+from autograder.sandbox.limits import FIRST_SECONDS, LEAST_MEMORY, LEAST_PROCESSES, MB, Limits, Times
 from course import catalog, prerequisites
 from course.cells import exercise_of
 from course.errors import CourseError
@@ -79,7 +79,7 @@ class TrustedAutograde(Autograde):
     case_seconds = Float(Times.case, help="Processor time of one test case.").tag(config=True)
     submission_seconds = Float(Times.submission, help="Wall time of one notebook.").tag(config=True)
     first_seconds = Float(
-        Times.first,
+        FIRST_SECONDS,
         help="Wall time of one notebook in a first pass. A submission that needs more is graded after all others, "
         "from the beginning and with its full time, so that it loses nothing and does not delay the others.",
     ).tag(config=True)
@@ -158,14 +158,14 @@ class TrustedAutograde(Autograde):
         Those that use up the time of the first pass come last, so that they delay no other.
         """
         with Writer(self.coursedir.db_url, self.coursedir.course_id, self._late()) as writer:
-            common = {name: self.packed(name) for name in dict.fromkeys(name for name, _ in todo)}
+            names = dict.fromkeys(name for name, _ in todo)
+            common = {name: self.packed(name, self.submission_seconds) for name in names}
             admitted, failed = self._admitted(writer, todo)
-            slow: list[tuple[str, str]] = []
             if len(admitted) > 1 and self.first_seconds < self.submission_seconds:
-                failed += self._grade_each(writer, common, admitted, slow)
-            else:
-                slow = admitted
-            return failed + self._grade_each(writer, common, slow)
+                quick, slow = {name: self.packed(name, self.first_seconds) for name in names}, []
+                failed += self._grade_each(writer, quick, admitted, slow)
+                admitted = slow
+            return failed + self._grade_each(writer, common, admitted)
 
     def _admitted(self, writer: Writer, todo: list[tuple[str, str]]) -> tuple[list, list]:
         """The submissions to grade, and those of students who are not in the gradebook and must not be added."""
@@ -201,7 +201,7 @@ class TrustedAutograde(Autograde):
                 try:
                     folder = Path(self._format_source(*key))
                     handed_in[key] = read(folder, *key, self.allowed_files, self.log)
-                    yield Job(key, common[key[0]], handed_in[key].packed, first=slow is not None)
+                    yield Job(key, common[key[0]], handed_in[key].packed)
                 except OSError:
                     self.log.exception("%s of %s could not be read", *key)
                     failed.append(key)
@@ -270,8 +270,11 @@ class TrustedAutograde(Autograde):
                 self._fingerprints[assignment_id] = released.fingerprint(plans, Path(self.coursedir.root))
         return self._fingerprints[assignment_id]
 
-    def packed(self, assignment_id: str) -> bytes:
-        """Pack what all submissions of an assignment have in common, for another machine. Raises MissingEntry."""
+    def packed(self, assignment_id: str, seconds: float) -> bytes:
+        """Pack what all submissions of an assignment have in common, for another machine. Raises MissingEntry.
+
+        seconds: for each notebook
+        """
         source = self._folder(assignment_id, "source")
         with Gradebook(self.coursedir.db_url, self.coursedir.course_id) as gradebook:
             plans = released.plans(gradebook, assignment_id, self._folder(assignment_id, "release"))
@@ -290,9 +293,7 @@ class TrustedAutograde(Autograde):
         settings = grade_submission.Settings(
             self.extra_cells,
             self.run_all,
-            Times(
-                self.cell_seconds, self.case_seconds, self.submission_seconds, self.first_seconds, self.grader_seconds
-            ),
+            Times(self.cell_seconds, self.case_seconds, seconds, self.grader_seconds),
             Limits(memory=self.memory_mb * MB, processes=self.processes),
             list(self.autograde_preprocessors),
             {kind: dict(self.config[kind]) for kind in kinds if kind in self.config},

@@ -42,9 +42,10 @@ class Times:
     cell: float = 180.0  # a chapter may train a small model
     case: float = 15.0  # one test case
     submission: float = 1500.0  # one notebook
-    first: float = 120.0  # one notebook in a first pass; a submission that needs more is graded after the others
     grader: float = 60.0  # processor time of the grader's own, to read, judge and clean one submission
 
+
+FIRST_SECONDS = 120.0  # of a notebook in a first pass; a submission that needs more is graded after the others
 
 FILE_LIMITS = Limits(file_size=16 * MB)  # of a stand-alone file
 FILE_SECONDS = 10.0  # of processor time, for one question
