@@ -42,12 +42,12 @@ def test_the_plan_has_all_cells_of_the_released_notebook_in_its_order(course):
     for name, plan in plans(course).items():
         cells = small_course.released(course, name).cells
         wanted = [(nbgrader_of(cell).get("grade_id"), cell.id, cell.source.strip()) for cell in cells]
-        assert [(cell.name, cell.id, cell.text) for cell in plan.released] == wanted
-    check = next(cell for cell in plans(course)[STEM].released if cell.name == "check-dot")
+        assert [(cell.name, cell.id, cell.text) for cell in plan] == wanted
+    check = next(cell for cell in plans(course)[STEM] if cell.name == "check-dot")
     assert "check_for('dot')" in check.source and check.text == "check(dot)"
     assert (check.grade, check.locked, check.solution, check.points) == (True, True, False, 6.0)
-    assert plans(course)["own"].released[0].source == "import numpy as np"
-    assert [cell.name for cell in plans(course)["own"].released if cell.task] == ["task"]
+    assert plans(course)["own"][0].source == "import numpy as np"
+    assert [cell.name for cell in plans(course)["own"] if cell.task] == ["task"]
 
 
 def test_newlines_do_not_change_a_release(course):
@@ -120,7 +120,7 @@ def test_a_course_released_when_chapters_had_one_stamp_keeps_its_fingerprint(cou
     seed = course_seed(course)
     stamp = hashlib.sha256(f"{seed} of the chapter".encode()).hexdigest()[:20]
     cells = {
-        name: [asdict(cell) for cell in plan.released if cell.cell_type == "code" or cell.name is not None]
+        name: [asdict(cell) for cell in plan if cell.cell_type == "code" or cell.name is not None]
         for name, plan in plans(course).items()
     }
     recorded = json.dumps([{STEM: stamp}, cells], sort_keys=True).encode("ascii")
