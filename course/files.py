@@ -1,13 +1,14 @@
-"""Files that are written whole or not at all, archives with the same bytes for the same contents, hashes of files."""
+"""Files and folders that are written whole or not at all, archives with equal bytes for equal contents, file hashes."""
 
 from __future__ import annotations
 
 import contextlib
 import hashlib
 import os
+import shutil
 import tempfile
 import zipfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import BinaryIO
 
@@ -35,6 +36,32 @@ def write_whole(path: Path, data: bytes, mode: int = 0o644) -> None:
     """Write a file in one step: its name never belongs to a part of it."""
     with replacing(path, mode) as file:
         file.write(data)
+
+
+def draft_folder(parent: Path, contents: Mapping[str, bytes | Path]) -> Path:
+    """Make a folder with these files inside another one; a path stands for the file to copy."""
+    made = parent / "draft"
+    made.mkdir()
+    for name, content in contents.items():
+        if isinstance(content, Path):
+            shutil.copy(content, made / name)
+        else:
+            (made / name).write_bytes(content)
+    made.chmod(0o755)
+    return made
+
+
+@contextlib.contextmanager
+def replacing_folder(place: Path, new: Path, aside: Path) -> Iterator[None]:
+    """Put a folder in place at the end.
+
+    What was there, if anything, is moved aside at the beginning, so that no folder is in place while it is out of date.
+    """
+    place.parent.mkdir(parents=True, exist_ok=True)
+    if os.path.lexists(place):
+        place.rename(aside)
+    yield
+    new.rename(place)
 
 
 def add_to_zip(archive: zipfile.ZipFile, name: str, content: bytes, mode: int = 0o644) -> None:

@@ -23,17 +23,7 @@ import nh3
 from jinja2 import pass_context
 from nbconvert.filters.markdown_mistune import IPythonRenderer, MarkdownWithMath
 
-from autograder.sandbox.limits import (
-    MAX_ANSWER,
-    MAX_CODE,
-    MAX_HTML,
-    MAX_MARKUP,
-    MAX_OUTPUTS,
-    MAX_PICTURE,
-    MAX_PIXELS,
-    MAX_SHOWN,
-    MAX_TEXT,
-)
+from autograder.sandbox import limits
 from course.cells import nbgrader_metadata, nbgrader_of, new_cell, new_output
 from course.folder import ROOT
 from course.nbgrader_workarounds import utils
@@ -90,8 +80,13 @@ _COLOR = re.compile(r"\x1b\[[0-9;:?]*[A-Za-z]|\x1b")
 class OutputBudget:
     """The room that is left in a notebook: outputs, characters, characters of markup, and pixels of pictures."""
 
-    def __init__(self, markup: int = MAX_MARKUP):
-        self._left = {"outputs": MAX_OUTPUTS, "characters": MAX_SHOWN, "markup": markup, "pixels": 4 * MAX_PIXELS}
+    def __init__(self, markup: int = limits.MAX_MARKUP):
+        self._left = {
+            "outputs": limits.MAX_OUTPUTS,
+            "characters": limits.MAX_SHOWN,
+            "markup": markup,
+            "pixels": 4 * limits.MAX_PIXELS,
+        }
 
     def take(self, **what: int) -> bool:
         """Whether there is room for this; if so, reserve it."""
@@ -151,9 +146,9 @@ def _data(given: dict[str, Any], budget: OutputBudget) -> dict[str, Any]:
             kept[kind], pixels = given[kind], pixels + size
     page = given.get("text/html")
     if isinstance(page, str) and not kept:
-        budget.spend(markup=min(len(page), MAX_HTML))
+        budget.spend(markup=min(len(page), limits.MAX_HTML))
         # Its formulas, if any, remain text, because TeX could turn a table into anything.
-        shown = html(_hide_local_paths(page)) if len(page) <= MAX_HTML else f"<p>{TOO_MUCH}</p>"
+        shown = html(_hide_local_paths(page)) if len(page) <= limits.MAX_HTML else f"<p>{TOO_MUCH}</p>"
         kept["text/html"] = f'<div class="tex2jax_ignore">{shown}</div>'
     if "text/plain" in given:
         kept["text/plain"] = _text(given["text/plain"])
@@ -163,14 +158,14 @@ def _data(given: dict[str, Any], budget: OutputBudget) -> dict[str, Any]:
 
 def picture_size(data: str) -> int | None:
     """Pixels of a PNG or JPEG in base64, or None if it is not one, or is too large to be shown."""
-    if len(data) > MAX_PICTURE or not _BASE64.fullmatch(data):
+    if len(data) > limits.MAX_PICTURE or not _BASE64.fullmatch(data):
         return None
     try:
         picture = base64.b64decode(data)
     except ValueError:
         return None
     width, height = _png_size(picture) or _jpeg_size(picture) or (0, 0)
-    return width * height if 0 < width * height <= MAX_PIXELS else None
+    return width * height if 0 < width * height <= limits.MAX_PIXELS else None
 
 
 def _png_size(data: bytes) -> tuple[int, int] | None:
@@ -191,7 +186,7 @@ def _jpeg_size(data: bytes) -> tuple[int, int] | None:
 def _text(value) -> str:
     """Text that can be written and read again: no half characters, no control characters, not too much."""
     text = value if isinstance(value, str) else "" if value is None else str(value)
-    text = text[:MAX_TEXT] + (f"\n{TOO_MUCH}" if len(text) > MAX_TEXT else "")
+    text = text[: limits.MAX_TEXT] + (f"\n{TOO_MUCH}" if len(text) > limits.MAX_TEXT else "")
     text = _CONTROL.sub("\N{REPLACEMENT CHARACTER}", text.encode("utf-8", "replace").decode("utf-8"))
     if text.count("\x1b") > MAX_COLORS:
         text = _COLOR.sub("", text)
@@ -280,8 +275,8 @@ def _entities(text: str) -> str:
 
 def markdown(source: str) -> str:
     """A student's text, in which no tag is one, no picture is fetched and no link runs anything. It reads as before."""
-    if len(source) > MAX_ANSWER:
-        source = f"{source[:MAX_ANSWER]}\n\n{TOO_LONG}"
+    if len(source) > limits.MAX_ANSWER:
+        source = f"{source[: limits.MAX_ANSWER]}\n\n{TOO_LONG}"
     source = _CONTROL.sub("\N{REPLACEMENT CHARACTER}", source)
     source = _entities(_TAG.sub(f"<{JOINER}", source.replace("![", f"!{JOINER}[")))
     source = _LINK.sub(rf"\1{JOINER}\2", source)
@@ -293,7 +288,7 @@ def markdown(source: str) -> str:
 def code(source: str) -> str:
     """Return a student's code to be shown: unchanged, unless no page could show it."""
     source = _CONTROL.sub("\N{REPLACEMENT CHARACTER}", source)
-    return source if len(source) <= MAX_CODE else f"{source[:MAX_CODE]}\n# {TOO_LONG}"
+    return source if len(source) <= limits.MAX_CODE else f"{source[: limits.MAX_CODE]}\n# {TOO_LONG}"
 
 
 def plain(text: str) -> str:

@@ -14,17 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from autograder.sandbox.limits import (
-    MAX_CELLS,
-    MAX_FILE,
-    MAX_FOLDER,
-    MAX_NESTING,
-    MAX_NOTEBOOK,
-    MAX_NOTEBOOKS,
-    MAX_PARTS,
-    MAX_SOURCE,
-    MAX_TOKENS,
-)
+from autograder.sandbox import limits
 
 
 class Refused(Exception):
@@ -41,7 +31,7 @@ class SubmittedCell:
     id: str | None = None
 
 
-def read_bytes(path: Path, limit: int = MAX_FILE) -> bytes:
+def read_bytes(path: Path, limit: int = limits.MAX_FILE) -> bytes:
     """The bytes of a regular file. Raises Refused for anything else."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
@@ -75,11 +65,11 @@ class Folder:
 
 def read_folder(folder: Path) -> Folder:
     """Read a submission's folder; empty if it is not a folder."""
-    notebooks, refused, left = {}, {}, MAX_FOLDER
+    notebooks, refused, left = {}, {}, limits.MAX_FOLDER
     for path in notebook_files(folder):
         name = path.name.removesuffix(".ipynb")
         try:
-            if len(notebooks) + len(refused) >= MAX_NOTEBOOKS or left <= 0:
+            if len(notebooks) + len(refused) >= limits.MAX_NOTEBOOKS or left <= 0:
                 raise Refused("too much was handed in with it")
             notebooks[name] = read_bytes(path)
             left -= len(notebooks[name])
@@ -108,7 +98,7 @@ def _stamp(folder: Path) -> bytes:
 def submitted_cells(data: bytes) -> list[SubmittedCell]:
     """The cells of a notebook file. Raises Refused."""
     data = _without_outputs(data)
-    if len(data) > MAX_NOTEBOOK or sum(map(data.count, (b",", b"[", b"{"))) > MAX_PARTS:
+    if len(data) > limits.MAX_NOTEBOOK or sum(map(data.count, (b",", b"[", b"{"))) > limits.MAX_PARTS:
         raise Refused("the notebook is too large, even without its outputs. Hand it in with only your answers")
     try:
         notebook = json.loads(data.decode("utf-8-sig"))
@@ -124,8 +114,8 @@ def submitted_cells(data: bytes) -> list[SubmittedCell]:
         listed = [cell for sheet in sheets if isinstance(sheet, list) for cell in sheet]
     if not isinstance(listed, list):
         raise Refused("the notebook has no cells")
-    if len(listed) > MAX_CELLS:
-        raise Refused(f"the notebook has {len(listed)} cells, more than {MAX_CELLS}")
+    if len(listed) > limits.MAX_CELLS:
+        raise Refused(f"the notebook has {len(listed)} cells, more than {limits.MAX_CELLS}")
     return [_submitted_cell(cell) for cell in listed if isinstance(cell, dict)]
 
 
@@ -141,7 +131,7 @@ def _without_outputs(data: bytes) -> bytes:
 
     Raises Refused if there is too much to search.
     """
-    kept, start, depth, left, top = [], 0, 0, MAX_TOKENS, None
+    kept, start, depth, left, top = [], 0, 0, limits.MAX_TOKENS, None
     for token in _TOKEN.finditer(data):
         left -= 1
         if left < 0:
@@ -149,7 +139,7 @@ def _without_outputs(data: bytes) -> bytes:
         text = token[0]
         if text in (b"[", b"{"):
             depth += 1
-            if depth > MAX_NESTING:
+            if depth > limits.MAX_NESTING:
                 raise Refused("the notebook is nested too deeply to be one")
         elif text in (b"]", b"}"):
             depth -= 1
@@ -167,8 +157,8 @@ def _submitted_cell(cell: dict[str, Any]) -> SubmittedCell:
         source = "".join(line for line in source if isinstance(line, str))
     if not isinstance(source, str):
         source = ""
-    if len(source) > MAX_SOURCE:
-        raise Refused(f"a cell has more than {MAX_SOURCE} characters")
+    if len(source) > limits.MAX_SOURCE:
+        raise Refused(f"a cell has more than {limits.MAX_SOURCE} characters")
     source = source.encode("utf-8", "replace").decode("utf-8")  # half a character could not be written
     metadata = cell.get("metadata")
     mark = metadata.get("nbgrader") if isinstance(metadata, dict) else None

@@ -37,6 +37,7 @@ from autograder.sandbox.limits import FIRST_SECONDS, LEAST_MEMORY, LEAST_PROCESS
 from course import catalog, prerequisites
 from course.cells import exercise_of
 from course.errors import CourseError
+from course.files import draft_folder, replacing_folder
 from course.nbgrader_workarounds import replace_converters
 
 MAX_GIVEN = 256 << 20  # bytes of an assignment's own files, which every grading process receives
@@ -353,11 +354,13 @@ class TrustedAutograde(Autograde):
         place = Path(self._format_dest(assignment_id, student_id))
         given = ordinary_files(self._folder(assignment_id, "source"), self.coursedir.ignore)
         with staging.staging_folder(Path(self.coursedir.root)) as own:
-            draft = staging.draft(own, {**handed_in.kept, **{path.name: path for path in given}, **files})
+            draft = draft_folder(own, {**handed_in.kept, **{path.name: path for path in given}, **files})
             for path in draft.iterdir():  # rights are given before anything is visible
                 path.chmod(int(str(self.permissions), 8))
-            draft.chmod(0o2775 if self.coursedir.groupshared else 0o755)
-            with staging.replacing_folder(place, draft, aside=own / "old"):
+            if self.coursedir.groupshared:
+                draft.chmod(0o2775)
+            # No folder is in place while it and the gradebook disagree.
+            with replacing_folder(place, draft, aside=own / "old"):
                 writer.enter(assignment_id, student_id, handed_in.timestamp, notebooks)
         self.set_permissions(assignment_id, student_id)
 

@@ -1,4 +1,4 @@
-"""Putting a graded folder in place so that a run that is cut short leaves nothing half done."""
+"""Folders that belong to one grader at a time: to prepare a result in, and those of submissions that are graded."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import fcntl
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 
 
@@ -36,28 +36,3 @@ def locked(folder: Path, wait: bool = True) -> Iterator[None]:
         yield
     finally:
         os.close(descriptor)
-
-
-def draft(folder: Path, contents: Mapping[str, bytes | Path]) -> Path:
-    """Make a folder with these files inside another one; a path stands for the file to copy."""
-    made = folder / "draft"
-    made.mkdir()
-    for name, content in contents.items():
-        if isinstance(content, Path):
-            shutil.copy(content, made / name)
-        else:
-            (made / name).write_bytes(content)
-    return made
-
-
-@contextlib.contextmanager
-def replacing_folder(place: Path, new: Path, aside: Path) -> Iterator[None]:
-    """Put a folder in place at the end.
-
-    The old folder is moved aside at the beginning, so that no folder is in place while gradebook and folder disagree.
-    """
-    place.parent.mkdir(parents=True, exist_ok=True)
-    if place.exists():
-        place.rename(aside)
-    yield
-    new.rename(place)

@@ -25,6 +25,7 @@ from autograder.platforms import canvas, moodle, names, notebooks, roster, sourc
 from autograder.platforms.names import Owner
 from autograder.reports.model import printable, show
 from course.errors import CourseError
+from course.files import draft_folder, replacing_folder
 from course.folder import course_folder
 
 COLLECTED, REPLACED, UNCHANGED, LEFT_OUT, MISSING = "collected", "replaced", "unchanged", "left out", "missing"
@@ -399,14 +400,7 @@ def _time(files: dict[str, bytes]) -> datetime.datetime | None:
 def _replace(place: Path, files: dict[str, bytes], aside: Path) -> None:
     """Put files in place in one step, and move those that were there before aside."""
     aside.mkdir(parents=True, exist_ok=True)
-    place.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=aside) as folder:
-        draft = Path(folder, "draft")
-        draft.mkdir()
-        for name, data in files.items():
-            (draft / name).write_bytes(data)
-        draft.chmod(0o755)
-        if os.path.lexists(place):
-            number = 1 + sum(1 for _ in aside.glob("replaced-*"))
-            place.rename(aside / f"replaced-{number}")
-        draft.rename(place)
+    before = aside / f"replaced-{1 + sum(1 for _ in aside.glob('replaced-*'))}"
+    with tempfile.TemporaryDirectory(dir=aside) as scratch:
+        with replacing_folder(place, draft_folder(Path(scratch), files), before):
+            pass

@@ -7,7 +7,7 @@ import zipfile
 
 import pytest
 
-from course.files import add_to_zip, hash_of, replacing, write_whole
+from course.files import add_to_zip, draft_folder, hash_of, replacing, replacing_folder, write_whole
 
 
 def test_a_file_is_replaced_at_once_with_its_mode(tmp_path):
@@ -31,6 +31,21 @@ def test_after_an_exception_all_is_as_before(tmp_path, before):
         file.write(b"half")
         raise KeyboardInterrupt
     assert [entry.read_text() for entry in tmp_path.iterdir()] == ([before] if before else [])
+
+
+@pytest.mark.parametrize("before", [None, "folder", "link"])
+def test_a_folder_is_replaced_and_what_was_there_is_kept_aside(tmp_path, before):
+    place, given = tmp_path / "there" / "a", tmp_path / "b.txt"
+    given.write_text("b")
+    place.parent.mkdir()
+    if before == "folder":
+        place.mkdir()
+    elif before == "link":
+        place.symlink_to(tmp_path / "nowhere")
+    with replacing_folder(place, draft_folder(tmp_path, {"a.txt": b"a", "b.txt": given}), tmp_path / "old"):
+        assert not os.path.lexists(place)
+    assert {path.name: path.read_text() for path in place.iterdir()} == {"a.txt": "a", "b.txt": "b"}
+    assert os.path.lexists(tmp_path / "old") == bool(before) and stat.S_IMODE(place.stat().st_mode) == 0o755
 
 
 def test_equal_contents_are_equal_archives():

@@ -12,6 +12,7 @@ import pytest
 from nbconvert.filters.markdown_mistune import markdown2html_mistune
 
 from autograder.grading import sanitize
+from autograder.sandbox import limits
 from course.folder import ROOT
 from tests.autograder import hostile
 
@@ -202,7 +203,7 @@ def test_all_outputs_of_a_notebook_together_stay_small():
         {"output_type": "display_data", "data": {"text/html": "<p>z</p>" * 200}},
     ] * 60
     kept = sanitize.outputs(many, 1, budget)
-    assert len(repr(kept)) < 1.2 * sanitize.MAX_SHOWN
+    assert len(repr(kept)) < 1.2 * limits.MAX_SHOWN
     assert sanitize.TOO_MUCH in kept[-1].text
 
 
@@ -223,7 +224,7 @@ def test_html_that_would_take_minutes_to_read_is_shown_as_text(page):
 
 
 def test_very_long_answers_and_cells_are_cut_and_say_so():
-    assert len(sanitize.markdown("\\\\(" * 100_000)) < 2 * sanitize.MAX_ANSWER
+    assert len(sanitize.markdown("\\\\(" * 100_000)) < 2 * limits.MAX_ANSWER
     assert sanitize.TOO_LONG in sanitize.markdown("a" * 100_000)
     assert sanitize.code("%" * 500_000).endswith(f"# {sanitize.TOO_LONG}")
     assert sanitize.code("if a < b:\n    pass") == "if a < b:\n    pass"

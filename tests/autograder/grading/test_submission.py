@@ -7,6 +7,7 @@ import pytest
 
 from autograder.grading import submission
 from autograder.grading.submission import Refused, read_bytes, read_folder, submitted_cells
+from autograder.sandbox import limits
 
 ANSWER = "def double(x):\n    return 2 * x"
 
@@ -60,9 +61,9 @@ def test_odd_cells_become_harmless_ones():
 
 def test_too_many_cells_and_too_long_ones_are_refused():
     with pytest.raises(Refused, match="cells"):
-        submitted_cells(notebook(*[cell("")] * (submission.MAX_CELLS + 1)))
+        submitted_cells(notebook(*[cell("")] * (limits.MAX_CELLS + 1)))
     with pytest.raises(Refused, match="characters"):
-        submitted_cells(notebook(cell("x" * (submission.MAX_SOURCE + 1))))
+        submitted_cells(notebook(cell("x" * (limits.MAX_SOURCE + 1))))
 
 
 def test_a_notebook_of_an_old_format_is_read():
@@ -93,7 +94,7 @@ def test_a_notebook_with_sixty_megabytes_of_outputs_is_read():
     lines = [f"epoch {number}: loss 0.123456789\n" for number in range(400_000)] * 4
     shown = {"output_type": "stream", "name": "stdout", "text": lines}
     picture = {"output_type": "display_data", "data": {"image/png": "A" * (15 << 20)}}
-    widgets = {"widgets": {"state": "x" * submission.MAX_NOTEBOOK}}
+    widgets = {"widgets": {"state": "x" * limits.MAX_NOTEBOOK}}
     data = notebook(cell(ANSWER, outputs=[shown, picture]), metadata=widgets)
     assert len(data) > 60 << 20
     assert [c.source for c in submitted_cells(data)] == [ANSWER]
@@ -160,7 +161,7 @@ def test_every_notebook_of_a_folder_is_read_whatever_its_name(tmp_path):
 
 
 def test_more_notebooks_than_anybody_needs_are_not_read(tmp_path):
-    for number in range(submission.MAX_NOTEBOOKS + 5):
+    for number in range(limits.MAX_NOTEBOOKS + 5):
         (tmp_path / f"{number:03}.ipynb").write_bytes(b"x")
     found = read_folder(tmp_path)
-    assert len(found.notebooks) == submission.MAX_NOTEBOOKS and len(found.refused) == 5
+    assert len(found.notebooks) == limits.MAX_NOTEBOOKS and len(found.refused) == 5
