@@ -266,7 +266,7 @@ class NotebookGrade:
     def __init__(self, name: str, plan: Plan):
         self.name, self.plan = name, plan
         self.plain = {cell.text for cell in plan if cell.name is None}
-        self.notebook: Any = None  # a NotebookNode
+        self.notebook: Any = None  # a NotebookNode, unless it is missing
         self.reassembled = Reassembled()
         self.evaluated = Evaluated()
         self.refused: str | None = None
@@ -274,10 +274,6 @@ class NotebookGrade:
         self.notes: list[str] = []
         self.skipped: set[int] = set()  # places of the handout's own cells that were not run
         self.seconds = 0.0
-
-    @property
-    def missing(self) -> bool:
-        return self.notebook is None
 
     def refuse(self, why: str) -> None:
         """Give no points to a notebook that could not be read, and show the released one."""
@@ -294,7 +290,7 @@ class NotebookGrade:
 
     def files(self, handed_in: dict[str, Any], notes: list[str], settings: Settings) -> dict[str, bytes]:
         """The notebook that is shown, by its file's name; none if it is missing."""
-        if self.missing:
+        if self.notebook is None:
             return {}
         flags = [str(flag) for flag in self.evaluated.flags]
         sanitize.insert_grader_note(self.notebook, notes + self.notes + flags)
@@ -400,7 +396,7 @@ class NotebookGrade:
     def entries(self) -> Entries:
         """The entries for the gradebook: points, extra credit and doubt by graded cell, and comments."""
         return {
-            "missing": self.missing,
+            "missing": self.notebook is None,
             "grades": {
                 cell.name: [*self._score(cell), self._needs_confirmation(cell)]
                 for cell in self.plan
@@ -414,7 +410,7 @@ class NotebookGrade:
     def record(self) -> NotebookRecord:
         """The entries for `results.json`."""
         return {
-            "missing": self.missing,
+            "missing": self.notebook is None,
             "refused": self.refused,
             "seconds": round(self.seconds, 3),
             "notes": self.notes,
@@ -428,7 +424,7 @@ class NotebookGrade:
     def _score(self, cell: ReleasedCell) -> tuple[float | None, float | None]:
         """The points of a graded cell, None if a human must look; and extra credit, None if it has none."""
         exercise = exercise_of(cell.name)
-        if self.missing or self.refused:
+        if self.notebook is None or self.refused:
             return 0.0, 0.0 if exercise else None
         if cell.task:
             return None, None  # a human's to grade, whatever was done
@@ -455,7 +451,7 @@ class NotebookGrade:
 
     def _comment(self, name: str | None) -> str | None:
         """nbgrader's comment on a solution cell."""
-        if self.missing:
+        if self.notebook is None:
             return None
         if self.refused:
             until = " until an instructor has looked at it" if self.failed else ""

@@ -121,7 +121,8 @@ class _Reassembly:
         self.plain = {cell.text for cell in released if cell.name is None}
         self.not_answers = {cell.text for cell in released if not cell.solution}
         self.stubs = {released[place].text for place, names in self.names.items() if names}
-        self.defined = _Definitions(submitted)
+        self.defined: dict[int, set[str]] = {}  # names by submitted place, as far as they were needed
+        self.left = MAX_SEARCHED  # characters of submitted cells that may still be searched for definitions
         self.answers: dict[int, int] = {}
         self.others: dict[int, int] = {}
         self.copies: dict[int, int] = {}
@@ -173,7 +174,7 @@ class _Reassembly:
             return place
         if place not in self.names or text in self.not_answers:
             return None
-        defined = self.defined.of(number)
+        defined = self._defined(number)
         if self.names[place] & defined:
             return place
         foreign = any(names & defined for names in self.names.values())
@@ -206,7 +207,7 @@ class _Reassembly:
         worked = [number for number in found if not self.is_stub(place, number)]
         worked = [number for number in worked if self.submitted[number].source.strip()] or worked
         if len(worked) > 1 and names:  # a copy may have become something else, such as a helper
-            worked = [number for number in worked if names & self.defined.of(number)] or worked
+            worked = [number for number in worked if names & self._defined(number)] or worked
         how = None
         if not worked and names:
             own = [number for number in self.free if self._may_define(number, names)]
@@ -227,13 +228,21 @@ class _Reassembly:
         if len(marked) > 1 or len(worked) > 1:
             self.notes.append(f"{name} was handed in more than once; {self._which(place, worked)}")
 
+    def _defined(self, number: int) -> set[str]:
+        """The names that a submitted cell defines, within a limit on the text of all of them."""
+        if number not in self.defined:
+            source = self.submitted[number].source
+            self.left -= len(source)
+            self.defined[number] = defined_names(source) if self.left >= 0 else set()
+        return self.defined[number]
+
     def is_stub(self, place: int, number: int) -> bool:
         return self.submitted[number].source.strip() == self.released[place].text
 
     def _may_define(self, number: int, names: set[str]) -> bool:
         """Whether a cell with no other role defines a name, and did not do so as a plain cell of the release."""
         cell, changed = self.submitted[number], self.changed.get(number)
-        if cell.kind != "code" or cell.source.strip() in self.plain or not names & self.defined.of(number):
+        if cell.kind != "code" or cell.source.strip() in self.plain or not names & self._defined(number):
             return False
         return changed is None or not names & defined_names(self.released[changed].text)
 
@@ -276,7 +285,7 @@ class _Reassembly:
         for place, names in self.names.items():
             number = self.answers.get(place)
             if number is not None and not self.is_stub(place, number):
-                defined |= self.defined.of(number)
+                defined |= self._defined(number)
             elif names and names <= defined:
                 self.elsewhere.add(place)
                 self.notes.append(f"{self.released[place].name} was found in the cell of an earlier answer")
@@ -292,7 +301,7 @@ class _Reassembly:
         def add(place: int) -> None:
             for number in added.get(place, ()):
                 original = self.copies.get(number, place + 1)
-                if original <= place and self.names[original] & self.defined.of(number):
+                if original <= place and self.names[original] & self._defined(number):
                     result.not_run.add(len(made))  # it would replace the answer that counts
                 made.append(cells.new_cell(self.submitted[number].kind, self.submitted[number].source))
 
@@ -347,20 +356,6 @@ class _Reassembly:
         if number is not None and not self.is_stub(place, number):
             return self.submitted[number].source
         return cell.given if cell.solution and cell.given is not None else cell.source
-
-
-class _Definitions:
-    """The names that submitted cells define, found on demand, within a limit on all their text."""
-
-    def __init__(self, submitted: Sequence[SubmittedCell]):
-        self._submitted, self._left, self._known = submitted, MAX_SEARCHED, {}
-
-    def of(self, number: int) -> set[str]:
-        if number not in self._known:
-            source = self._submitted[number].source
-            self._left -= len(source)
-            self._known[number] = defined_names(source) if self._left >= 0 else set()
-        return self._known[number]
 
 
 def defined_names(source: str) -> set[str]:

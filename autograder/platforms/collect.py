@@ -151,19 +151,19 @@ class _Collector:
 
     def _ids(self, platform: str, students: dict[str, dict[str, _HandedIn]]) -> dict[str, Any]:
         """Find the owner of each key: a student of the roster, or words that say why it has none."""
+        listed = self.roster.students if self.roster else []
+        names_of = {student.numbers.get(platform): roster.letters(student.name) for student in listed}
         chosen = {}
-        names_of = (
-            {student.numbers.get(platform): student.name for student in self.roster.students} if self.roster else {}
-        )
         for key, by_label in students.items():
-            labels = [label for label in by_label if roster.letters(label) == roster.letters(names_of.get(key, ""))]
-            if len(by_label) == 1:
-                labels = [*by_label]
+            only = len(by_label) == 1
+            labels = [label for label in by_label if only or roster.letters(label) == names_of.get(key, "")]
             chosen[key] = by_label[labels[0]].owner if len(labels) == 1 else None
         claims = collections.Counter(
             roster.letters(owner.label) for key, owner in chosen.items() if owner and key not in names_of
         )
-        given = self._given(platform)
+        # The ids that were given before, by the platform's numbers, which differ from time to time in Moodle.
+        wanted = self.assignment if platform == moodle.NAME else "*"
+        given = {number: student for student, number in _recorded(platform, self.course, wanted)}
         tidy = {key: _tidy(owner.label) for key, owner in chosen.items() if owner}
         names_taken = collections.Counter(tidy.values())
         found: dict[str, tuple] = {}
@@ -204,11 +204,6 @@ class _Collector:
                     f"the roster needs {platform}_id"
                 )
         return student
-
-    def _given(self, platform: str) -> dict[str, str]:
-        """Ids that were given before, by the platform's numbers, which differ from time to time in Moodle."""
-        wanted = self.assignment if platform == moodle.NAME else "*"
-        return {number: student for student, number in _recorded(platform, self.course, wanted)}
 
     def _store(self, platform: str, student: roster.Student, handed_in: _HandedIn) -> Row:
         row = Row(student.id, LEFT_OUT)
