@@ -13,7 +13,7 @@ import threading
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from autograder.grading.worker import Grader, Job, OneAtATime
+from autograder.grading.worker import Grader, Job
 from autograder.sandbox import bubblewrap
 from course.errors import CourseError
 
@@ -107,7 +107,7 @@ def pool(workers: int = 1, scheduler: str | None = None, tls: dict[str, Path] | 
     scheduler: the address of a running one, such as tls://grader.example.org:8786; with `tls` ("ca", "cert", "key")
     """
     if workers == 1 and not scheduler:  # without Dask, whose import takes most of a second
-        with contextlib.closing(OneAtATime()) as one:
+        with contextlib.closing(Grader()) as one:
             yield one
     elif scheduler:
         with _client(scheduler, tls or {}) as client:

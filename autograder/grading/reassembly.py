@@ -291,7 +291,6 @@ class _Reassembly:
                 self.notes.append(f"{self.released[place].name} was found in the cell of an earlier answer")
 
     def made(self, run_extra: bool) -> Reassembled:
-        """The notebook, with notes."""
         result = Reassembled(notes=list(self.notes))
         if self.unmarked:
             result.notes.insert(0, "no cell has nbgrader's mark or its id; answers were found by the names they define")

@@ -112,7 +112,6 @@ class Entries(TypedDict):
 
 
 def as_record(report: Report, file: str) -> Record:
-    """Turn a report into one JSON object."""
     return {
         "file": file,
         "exercise": report.exercise,

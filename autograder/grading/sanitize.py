@@ -331,5 +331,4 @@ def insert_grader_note(notebook, notes: list[str]) -> None:
 
 
 def is_grader_note(cell) -> bool:
-    """Whether a cell of a graded notebook is the note to the grader."""
     return nbgrader_of(cell).get("grade_id") == NOTE

@@ -46,11 +46,27 @@ class _Ended(Exception):
 
 
 class Grader:
-    """The process, which is started when it is first needed, and again when it has ended. For one thread."""
+    """The process, which is started when it is first needed, and again when it has ended. For one thread.
+
+    As a pool, it grades one submission after another: what `nbgrader autograde` and formgrader's button do.
+    """
 
     def __init__(self):
+        self._graded = 0
         self._process: subprocess.Popen | None = None
         self._common: bytes | None = None  # of the assignment that the process knows
+
+    def graded(self, jobs: Iterable[Job], count: int) -> Iterator[tuple[tuple[str, str], bytes | Exception]]:
+        """Names and results of jobs, or the exceptions that prevented them. count: the number of jobs, at most"""
+        for job in jobs:
+            try:
+                result = self.grade(job.common, job.submission, many=count >= MANY or self._graded >= MANY)
+            except NoJail:
+                raise
+            except Exception as error:
+                result = error
+            self._graded += 1
+            yield job.names, result
 
     def grade(self, common: bytes, submission: bytes, many: bool = True) -> bytes:
         """The result of one submission, as `grade_submission.grade` gives it. Raises NoJail and CourseError.
@@ -130,28 +146,3 @@ def _limit_of(code: int) -> str | None:
     if code in (-signal.SIGXCPU, -signal.SIGALRM):
         return reasons.SLOW_TO_JUDGE
     return reasons.LARGE_TO_JUDGE if code == OUT_OF_MEMORY else None
-
-
-class OneAtATime:
-    """Grades submissions one after another: what `nbgrader autograde` and formgrader's button do."""
-
-    workers = 1
-
-    def __init__(self):
-        self._grader, self._graded = Grader(), 0
-
-    def graded(self, jobs: Iterable[Job], count: int) -> Iterator[tuple[tuple[str, str], bytes | Exception]]:
-        """Names and results of jobs, or the exceptions that prevented them. count: the number of jobs, at most"""
-        for job in jobs:
-            many = count >= MANY or self._graded >= MANY
-            try:
-                result = self._grader.grade(job.common, job.submission, many)
-            except NoJail:
-                raise
-            except Exception as error:
-                result = error
-            self._graded += 1
-            yield job.names, result
-
-    def close(self) -> None:
-        self._grader.close()

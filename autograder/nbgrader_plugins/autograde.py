@@ -29,7 +29,7 @@ from traitlets import Any, Bool, Float, Int, List, Unicode
 from autograder.gradebook import released, scores
 from autograder.gradebook.writer import Writer
 from autograder.grading import grade_submission, hidden_tests, results, serialization, submission
-from autograder.grading.worker import Job, OneAtATime
+from autograder.grading.worker import Grader, Job
 from autograder.nbgrader_plugins import feedback, staging
 from autograder.nbgrader_plugins.handed_in import FileCache, HandedIn, ordinary_files, read
 from autograder.sandbox import bubblewrap
@@ -92,7 +92,7 @@ class TrustedAutograde(Autograde):
     autograde_preprocessors = List(["nbgrader.preprocessors.IgnorePattern", "nbgrader.preprocessors.LimitOutput"]).tag(
         config=True
     )
-    pool = Any(OneAtATime(), help="What runs the grading; see `autograder.batch.workers`.")
+    pool = Any(Grader(), help="What runs the grading; see `autograder.batch.workers`.")
 
     def __init__(self, *args, **options):
         super().__init__(*args, **options)
@@ -322,11 +322,9 @@ class TrustedAutograde(Autograde):
                 )
 
     def _folder(self, assignment_id: str, step: str) -> Path:
-        """The assignment's own folder of a step: "source" or "release"."""
         return Path(self.coursedir.format_path(getattr(self.coursedir, f"{step}_directory"), ".", assignment_id))
 
     def _stop(self, words: str):
-        """End the command with one line that says why."""
         self.log.error(words)
         raise NbGraderException(words) from None
 

@@ -25,7 +25,6 @@ class LateRules(LateSubmissionPlugin):
         self._steps = read(self._course() / FILE)
 
     def _course(self) -> Path:
-        """The folder of the course that is graded."""
         above = self.parent
         while above is not None and not hasattr(above, "coursedir"):
             above = above.parent

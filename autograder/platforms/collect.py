@@ -116,7 +116,6 @@ class _Collector:
     rows: list[Row] = field(default_factory=list)
 
     def take(self, source: Path, files: list[sources.File]) -> None:
-        """Collect everything in one source."""
         platform, owner_of = recognized(source, files, self.assignment)
         students: dict[str, dict[str, _HandedIn]] = {}  # by key, then by label
         for file in files:

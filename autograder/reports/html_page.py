@@ -24,7 +24,6 @@ MOST = 10  # misconceptions in the plot; the table has all
 
 
 def as_html(report: ClassReport) -> str:
-    """The whole page."""
     templates = Environment(
         loader=FileSystemLoader(Path(__file__).parent), autoescape=True, trim_blocks=True, undefined=StrictUndefined
     )

@@ -12,7 +12,6 @@ WAITING = {"Written answers to grade": ("written", "task"), "Scores to confirm":
 
 
 def summary(report: ClassReport) -> list[str]:
-    """The sentences at the beginning."""
     graded, count = report.graded(), len(report.students)
     totals = [student.total for student in graded]
     lines = [
@@ -103,5 +102,4 @@ def names(students: list[Student]) -> str:
 
 
 def shorten(words: list[str]) -> list[str]:
-    """The first of many."""
     return words if len(words) <= MAX_NOTES else [*words[:MAX_NOTES], f"and {len(words) - MAX_NOTES} more"]

@@ -16,7 +16,6 @@ CELL = 30  # columns of a cell, at most
 
 
 def as_text(report: ClassReport) -> str:
-    """The whole report."""
     return "\n".join(_lines(report))
 
 

@@ -145,7 +145,6 @@ def examine(confine=bubblewrap.Jail) -> list[tuple[Probe, str | None]]:
 
 
 def _ask(probes: list[Probe], outside: _Outside, confine, limits: Limits) -> dict[str, str | None]:
-    """The results of some probes in one jail, by key."""
     came: dict[str, str | None] = {probe.key: "did not end, so what it can do is unknown" for probe in probes}
     asked = [{"key": p.key, "probe": p.probe or p.key, "paths": outside.paths.get(p.key)} for p in probes]
     request = {**outside.request, **asdict(limits), "probes": asked}
