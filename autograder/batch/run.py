@@ -91,11 +91,9 @@ def configured(assignment: str, course: Path, force: bool = False, student: str 
     config = PyFileConfigLoader("nbgrader_config.py", path=str(ROOT)).load_config()
     folder = CourseDirectory(config=config, assignment_id=assignment, **({"student_id": student} if student else {}))
     grader = TrustedAutograde(coursedir=folder, config=config, force=force)
-    log = logging.getLogger(__name__)
-    if not log.handlers:
-        log.addHandler(logging.StreamHandler())
-        log.handlers[0].setFormatter(logging.Formatter("autograder: %(message)s"))
-        log.setLevel(logging.ERROR)
-        log.propagate = False
+    handler, log = logging.StreamHandler(), logging.getLogger(__name__)
+    handler.setFormatter(logging.Formatter("autograder: %(message)s"))
+    log.handlers, log.propagate = [handler], False
+    log.setLevel(logging.ERROR)
     grader.log = log
     return grader

@@ -333,7 +333,7 @@ class Session:
         except OutOfTime:
             raise _SessionLost(reasons.slow_cell(seconds), cell.place) from None
         except Died:
-            used_up = self._jail.used_up()
+            used_up = self._jail.group.used_up()
             raise _SessionLost(reasons.lost_cell(used_up), cell.place, died=not used_up) from None
         except NoAnswer:
             raise _SessionLost(reasons.DISTURBED, cell.place) from None

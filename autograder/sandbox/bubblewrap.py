@@ -132,10 +132,6 @@ class Jail:
                 stream.close()
         self.group.remove()
 
-    def used_up(self) -> str | None:
-        """The limit that ended the program, if known."""
-        return self.group.used_up()
-
     def last_words(self) -> str:
         """The messages of a program that did not start."""
         self.process.kill()

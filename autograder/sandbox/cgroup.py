@@ -61,7 +61,7 @@ class Group:
             (folder / "cgroup.procs").write_text(str(pid))
 
     def used_up(self) -> str | None:
-        """ "memory" if the kernel ended a process because there was no more of it."""
+        """The limit that ended a process, if known: "memory", where the kernel had no more of it to give."""
         for folder in self.folders:
             for name in ("memory.events", "memory.oom_control"):
                 with contextlib.suppress(OSError):

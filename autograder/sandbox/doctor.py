@@ -160,7 +160,7 @@ def _ask(probes: list[Probe], outside: _Outside, confine, limits: Limits) -> dic
             if said["key"] == probes[-1].key:
                 break
         timer.cancel()
-        if "memory" in came and confined.used_up() == "memory":
+        if "memory" in came and confined.group.used_up() == "memory":
             came["memory"] = None  # the process that would report it may be among those that were ended
     return came
 

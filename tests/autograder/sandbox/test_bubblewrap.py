@@ -167,10 +167,10 @@ def test_a_group_bounds_all_processes_and_is_removed_with_the_jail(groups):
 def test_running_out_of_memory_is_detected(groups):
     with Jail(python("if not os.fork(): block = b'x' * (200 << 20)\nos.wait()"), limits=LIMITS) as held:
         held.process.communicate(timeout=60)
-        assert held.used_up() == "memory"
+        assert held.group.used_up() == "memory"
     with Jail(python("pass"), limits=LIMITS) as held:
         held.process.communicate(timeout=60)
-        assert held.used_up() is None
+        assert held.group.used_up() is None
 
 
 def test_groups_of_killed_graders_are_removed_and_those_of_others_stay(groups):
