@@ -44,14 +44,16 @@ def _parser() -> argparse.ArgumentParser:
     commands = whole.add_subparsers(required=True, metavar="COMMAND")
     chapters: dict[str, Any] = dict(nargs="*", help="stems such as softmax; all chapters if none is named")
     assignment = "its name in the gradebook, such as softmax"
-    zone: dict[str, Any] = dict(
-        type=_zone, dest="zone", default="UTC", metavar="ZONE", help="for times without a time zone (default: UTC)"
-    )
+    zone = "for times without a time zone (default: UTC)"
 
     in_course = argparse.ArgumentParser(add_help=False)
     in_course.add_argument("--course", type=Path, metavar="FOLDER", help="course folder (default: build/course)")
     of_one = argparse.ArgumentParser(add_help=False, parents=[in_course])
     of_one.add_argument("assignment", help=assignment)
+    listed, timed = argparse.ArgumentParser(add_help=False), argparse.ArgumentParser(add_help=False)
+    roster = "the class list: ids, names, the platform's numbers"
+    listed.add_argument("--roster", type=Path, dest="class_list", metavar="FILE", help=roster)
+    timed.add_argument("--timezone", type=_zone, dest="zone", default="UTC", metavar="ZONE", help=zone)
 
     def command(name: str, run: Callable | str, words: str, *parents) -> argparse.ArgumentParser:
         """run: what gets the options as keyword arguments, or where to import it from"""
@@ -71,11 +73,8 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--no-jail", action="store_true", help="run the samples with your rights, outside the jail")
 
     collecting = "sort a download from a learning platform into the submitted folder"
-    parser = command("collect", "platforms.collect:run", collecting, of_one)
+    parser = command("collect", "platforms.collect:run", collecting, of_one, listed, timed)
     parser.add_argument("source", type=Path, metavar="SOURCE", help="a zip from Canvas or Moodle, or a folder")
-    roster = "the class list: ids, names, the platform's numbers"
-    parser.add_argument("--roster", type=Path, dest="class_list", metavar="FILE", help=roster)
-    parser.add_argument("--timezone", **zone)
 
     parser = command("grade", "batch.run:grade", "grade what was handed in, several submissions at a time", in_course)
     parser.add_argument("assignment", nargs="+", help=assignment)
@@ -95,10 +94,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--html", type=Path, dest="page", metavar="FILE", help="write a self-contained page with plots")
 
     exporting = "grades for a spreadsheet, or for the gradebook of a learning platform"
-    parser = command("export", "nbgrader_plugins.export:write", exporting, in_course)
+    parser = command("export", "nbgrader_plugins.export:write", exporting, in_course, listed)
     parser.add_argument("format", choices=["by-exercise", "canvas", "moodle"])
     parser.add_argument("assignment", nargs="*", help="all of them if none is named")
-    parser.add_argument("--roster", type=Path, dest="class_list", metavar="FILE", help=roster)
     parser.add_argument(
         "--pending", action="store_true", help="include totals that wait for a human, as they are so far"
     )
@@ -118,9 +116,8 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("assignment", help=assignment)
     parser.add_argument("--to", type=Path, required=True, metavar="FILE")
 
-    parser = command("extend", "platforms.extensions:run", "give students extensions, from a CSV file", of_one)
+    parser = command("extend", "platforms.extensions:run", "give students extensions, from a CSV file", of_one, timed)
     parser.add_argument("file", type=Path, metavar="FILE", help="columns: id, and until, or days and hours")
-    parser.add_argument("--timezone", **zone)
 
     comparing = "answers that are alike, by exercise; compared on this machine"
     parser = command("similar", "reports.similarity:run", comparing, of_one)

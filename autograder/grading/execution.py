@@ -26,18 +26,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from attnlab.checking import codec
+from attnlab.checking import codec, schema
 from attnlab.checking.judge import Report, no_answer
-from attnlab.checking.schema import (
-    Job,
-    LendOrder,
-    LoadQuestion,
-    Material,
-    Question,
-    ReferenceSources,
-    RunOrder,
-    SnapshotOrder,
-)
 from autograder.grading import reasons, sanitize
 from autograder.grading.channel import Channel, CpuDeadline, Died, NoAnswer, OutOfTime
 from autograder.grading.questions import Answer, ProcessLost, material_of
@@ -109,9 +99,9 @@ class _SessionLost(Exception):
 def evaluate(
     cells: Sequence[Cell],
     exercises: dict[str, Exercise],
-    material: Callable[[str], Material] | None = None,
+    material: Callable[[str], schema.Material] | None = None,
     *,
-    references: ReferenceSources | None = None,
+    references: schema.ReferenceSources | None = None,
     files: dict[str, Path] | None = None,
     times: Times = Times(),
     limits: Limits = Limits(),
@@ -294,7 +284,7 @@ class Session:
             process = self._jail.process
             self._channel = Channel(process.stdout.fileno(), process.stdin.fileno())
             lent = prerequisites.with_bytecode(evaluation.references)
-            job: Job = {"answers": names, "channels": list(self._jail.passed), "references": lent}
+            job: schema.Job = {"answers": names, "channels": list(self._jail.passed), "references": lent}
             try:
                 self._channel.receive(begin + START_SECONDS)
                 self._channel.send(job, time.monotonic() + START_SECONDS)
@@ -353,7 +343,7 @@ class Session:
     def take_snapshot(self, name: str, last: bool) -> bool:
         """Keep the present state for the answer of that name. last: no cell will run after this"""
         try:
-            order: SnapshotOrder = {"snapshot": name, "last": last}
+            order: schema.SnapshotOrder = {"snapshot": name, "last": last}
             reply = self._channel.ask(order, time.monotonic() + GRACE)
         except NoAnswer:
             raise _SessionLost(reasons.NOT_ASKED) from None
@@ -368,7 +358,7 @@ class Session:
         return reasons.exit_code(code)
 
 
-def _order(cell: Cell, seconds: float) -> RunOrder | LendOrder:
+def _order(cell: Cell, seconds: float) -> schema.RunOrder | schema.LendOrder:
     if cell.lends:
         return {"lend": cell.lends, "code": prerequisites.bytecode(cell.source)}
     return {
@@ -390,7 +380,9 @@ class Snapshot:
         self.loaded = False  # whether it has said what it answers for
         self.close, self.usage_meter = own.close, session.usage_meter
 
-    def ask(self, message: LoadQuestion | Question | bytes, seconds: float, last: float, most: int) -> dict[str, Any]:
+    def ask(
+        self, message: schema.LoadQuestion | schema.Question | bytes, seconds: float, last: float, most: int
+    ) -> dict[str, Any]:
         """seconds: of processor time; last: the moment at which to give up; most: bytes of the answer
 
         Raises OutOfTime, Died, or NoAnswer for a reply that is not an answer."""

@@ -8,14 +8,12 @@ import os
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar
+from typing import Any
 
 from nbgrader import utils
 
 from autograder.grading import grade_submission, submission
 from autograder.sandbox.limits import MAX_BESIDE, MAX_NOTEBOOK
-
-Value = TypeVar("Value")
 
 
 @dataclass(frozen=True)
@@ -95,7 +93,7 @@ class FileCache:
     def __init__(self):
         self._known: dict[tuple[Path, ...], tuple[list, object]] = {}
 
-    def get(self, paths: list[Path], read: Callable[[], Value]) -> Value:
+    def get(self, paths: list[Path], read: Callable[[], Any]) -> Any:
         """The value of `read()`, called again only if one of the files has changed."""
         key, state = tuple(paths), [_file_state(path) for path in paths]
         if key not in self._known or self._known[key][0] != state:
