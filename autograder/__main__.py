@@ -1,7 +1,5 @@
 """The grader's command line: `python -m autograder COMMAND`."""
 
-from __future__ import annotations
-
 import argparse
 import datetime
 import importlib

@@ -1,7 +1,5 @@
 """`python -m autograder grade ASSIGNMENT...`: grade submissions, several at a time."""
 
-from __future__ import annotations
-
 import logging
 import os
 import sys

@@ -4,8 +4,6 @@ A pool takes jobs and gives results as they finish: bytes, or the exception that
 one as there is room, so a class of any size fits into memory.
 """
 
-from __future__ import annotations
-
 import contextlib
 import logging
 import os

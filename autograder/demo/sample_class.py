@@ -6,8 +6,6 @@ and may give LATE_HOURS, WRITTEN answers by chapter, the CHAPTERS handed in, and
 Everything else is left as it was released. The samples contain answers: they are for instructors.
 """
 
-from __future__ import annotations
-
 import ast
 import datetime
 import os

@@ -3,8 +3,6 @@
 A fingerprint of it is kept with each grade, to recognize grades of an older release.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Iterable

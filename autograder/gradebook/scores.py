@@ -3,8 +3,6 @@
 Points are counted as nbgrader counts them: a human's instead of the autograder's, with extra credit on top.
 """
 
-from __future__ import annotations
-
 import contextlib
 import datetime
 from collections.abc import Iterator

@@ -4,8 +4,6 @@ One connection serves a whole run. Rows are found by keys that have an index, so
 is as fast as an empty one. Entering a result again changes nothing.
 """
 
-from __future__ import annotations
-
 import contextlib
 import datetime
 from typing import Any, NamedTuple

@@ -4,8 +4,6 @@ It contains the assignment as all graders get it, hidden tests included, the cod
 scripts that Gradescope runs: `setup.sh`, when it builds its image, and `run_autograder`, for each submission.
 """
 
-from __future__ import annotations
-
 import importlib.metadata
 import json
 import zipfile

@@ -5,8 +5,6 @@ https://gradescope-autograders.readthedocs.io/en/latest/specs/ describes it. Gra
 to instructors.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import sys

@@ -5,8 +5,6 @@ without pickle and checked for their form. Time is processor time: on a busy mac
 clock.
 """
 
-from __future__ import annotations
-
 import os
 import select
 import time

@@ -5,8 +5,6 @@ take ten times as long as all answers. What a student wrote or changed always ru
 if there is more code than MAX_SEARCHED, all cells are: the analysis takes time quadratic in its length.
 """
 
-from __future__ import annotations
-
 import ast
 import builtins
 import functools

@@ -4,8 +4,6 @@ What was handed in is read as text, combined with the release, run in the jail a
 The result is what a grader enters: scores and comments by cell, the notebook to show, and a record of everything.
 """
 
-from __future__ import annotations
-
 import functools
 import importlib
 import json

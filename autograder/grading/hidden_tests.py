@@ -4,8 +4,6 @@ They are made once, kept in the course's folder next to the seed, and sent with 
 answer of a chapter takes seconds, which no grading process should spend again.
 """
 
-from __future__ import annotations
-
 import contextlib
 import hashlib
 import os

@@ -1,7 +1,5 @@
 """Why an answer could not be graded, or not fully, in words for a student: dead processes, lost time, odd replies."""
 
-from __future__ import annotations
-
 TIME_USED_UP = "the time for this notebook was used up"
 DISTURBED = "it disturbed the process it ran in"
 NOT_ASKED = "the process could not be given a test"

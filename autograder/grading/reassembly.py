@@ -8,8 +8,6 @@ An answer is found by nbgrader's mark, else by its cell's id, else as the one ce
 resolved in the student's favor where possible, and reported to a human.
 """
 
-from __future__ import annotations
-
 import ast
 import re
 from collections import defaultdict

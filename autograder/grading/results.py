@@ -1,7 +1,5 @@
 """The result of a submission, as plain data: the record of a report, and where records are kept."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import dataclass
 from pathlib import Path

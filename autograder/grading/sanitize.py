@@ -7,8 +7,6 @@ Text is made safe twice: in the graded notebook itself (`markdown`), whatever sh
 course, where Markdown becomes HTML (`rendered`).
 """
 
-from __future__ import annotations
-
 import base64
 import functools
 import html as entities

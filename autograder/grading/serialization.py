@@ -3,8 +3,6 @@
 A message is one frame with a record that JSON can hold, and files. Nothing is executed to read it.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from typing import Any

@@ -1,7 +1,5 @@
 """Grade one answer to one exercise: a stand-alone file in a separate process, or a live object (stock nbgrader)."""
 
-from __future__ import annotations
-
 import warnings
 from pathlib import Path
 

@@ -3,8 +3,6 @@
 Nothing is used as more than text. Outputs, which are most of a large file, are cut out before parsing.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

@@ -4,8 +4,6 @@ Reading, parsing, analyzing, judging and cleaning all happen there. A submission
 notebook at which that process ended counts as zero, with a reason, and a new process continues with the next.
 """
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

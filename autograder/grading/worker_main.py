@@ -4,8 +4,6 @@ An order is JSON {"many", "failed", "new"}, then, where that is new, what is com
 submission; each is one message, and nothing in it is executed.
 """
 
-from __future__ import annotations
-
 import ctypes
 import json
 import os

@@ -7,8 +7,6 @@ step by the one writer. Whatever a submission does, the batch continues, and wha
 `install()` puts the converter where nbgrader looks for its own; `nbgrader_config.py` calls it.
 """
 
-from __future__ import annotations
-
 import contextlib
 import datetime
 import fnmatch

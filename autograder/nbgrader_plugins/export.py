@@ -6,8 +6,6 @@ instructor decides what that is worth. A total that waits for a human is also le
 would look final. These are export plugins, which nbgrader's configuration may name as well.
 """
 
-from __future__ import annotations
-
 import contextlib
 import itertools
 import logging

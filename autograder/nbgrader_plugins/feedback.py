@@ -5,8 +5,6 @@ would need MathJax, from another host or with two megabytes per page. The book a
 render them.
 """
 
-from __future__ import annotations
-
 import html
 import re
 from pathlib import Path

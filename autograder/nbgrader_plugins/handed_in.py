@@ -1,7 +1,5 @@
 """Reading a submitted folder: only bytes are taken from it, within limits."""
 
-from __future__ import annotations
-
 import datetime
 import fnmatch
 import os

@@ -4,8 +4,6 @@ Columns: `hours` and `percent`. A submission that is more than `hours` late lose
 the last matching line counts. Without the file, nbgrader's own setting counts, `LateSubmissionPlugin.penalty_method`.
 """
 
-from __future__ import annotations
-
 import csv
 from pathlib import Path
 

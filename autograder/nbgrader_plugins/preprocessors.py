@@ -3,8 +3,6 @@
 One is for feedback. Two are for comparisons with nbgrader's own way of grading (AUTOGRADER_STOCK=1).
 """
 
-from __future__ import annotations
-
 from nbgrader import utils
 from nbgrader.preprocessors import Execute, NbGraderPreprocessor, SaveAutoGrades
 

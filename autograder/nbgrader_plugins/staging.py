@@ -1,7 +1,5 @@
 """Folders that belong to one grader at a time: to prepare a result in, and those of submissions that are graded."""
 
-from __future__ import annotations
-
 import contextlib
 import fcntl
 import os

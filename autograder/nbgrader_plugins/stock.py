@@ -4,8 +4,6 @@ This runs in the student's kernel, with the trust that stock nbgrader gives it. 
 and hints, never inputs or expected values.
 """
 
-from __future__ import annotations
-
 import contextlib
 import io
 

@@ -4,8 +4,6 @@ nbgrader would unpack everything first, and recognize students by one pattern fo
 does the collecting, and the command ends with it.
 """
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 

@@ -4,8 +4,6 @@ The first number is the user's, the second the attachment's, as Canvas itself re
 submissions. Source: `lib/content_zipper.rb` and `infer_comment_context_from_filename` of instructure/canvas-lms.
 """
 
-from __future__ import annotations
-
 import re
 
 from autograder.platforms.names import Owner

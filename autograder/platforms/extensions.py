@@ -4,8 +4,6 @@ Columns: `id`, and `until` (a time) or any of `days` and `hours`; 0 removes an e
 nbgrader's own extensions, and count wherever lateness is counted.
 """
 
-from __future__ import annotations
-
 import csv
 import datetime
 import math

@@ -6,8 +6,6 @@ Canvas and Moodle identify a file's owner by its name. A submission's name is in
 its page gets the matching name.
 """
 
-from __future__ import annotations
-
 import sys
 import zipfile
 from pathlib import Path

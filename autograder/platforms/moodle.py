@@ -6,8 +6,6 @@ participant's in this one assignment: the column Identifier of its grading works
 `mod/assign/classes/downloader.php` and `mod/assign/feedback/file/importziplib.php` of moodle/moodle.
 """
 
-from __future__ import annotations
-
 import re
 
 from autograder.platforms.names import Owner

@@ -1,7 +1,5 @@
 """Whose a file is, by the outermost name that the platform gave it."""
 
-from __future__ import annotations
-
 import datetime
 import re
 from dataclasses import dataclass

@@ -4,8 +4,6 @@ The bytes are searched for marks and never parsed: this takes time in proportion
 truncated file.
 """
 
-from __future__ import annotations
-
 import contextlib
 import itertools
 import re

@@ -8,8 +8,6 @@ Three kinds of CSV files are read, recognized by their first lines:
 - the grading worksheet of a Moodle assignment: `Identifier`, `Full name`, `Email address`, and more.
 """
 
-from __future__ import annotations
-
 import collections
 import csv
 import datetime

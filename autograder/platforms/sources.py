@@ -5,8 +5,6 @@ platform's or the instructor's; all that is below it is a student's. The amount 
 cannot be read affects only that student.
 """
 
-from __future__ import annotations
-
 import contextlib
 import io
 import os

@@ -1,7 +1,5 @@
 """The report on a class and one assignment: `python -m autograder report ASSIGNMENT`."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from autograder.reports import csv_table, html_page, read

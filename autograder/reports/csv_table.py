@@ -1,7 +1,5 @@
 """CSV files for a spreadsheet, in which no cell is read as a formula."""
 
-from __future__ import annotations
-
 import csv
 import re
 from collections.abc import Iterable, Iterator

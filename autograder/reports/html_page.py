@@ -3,8 +3,6 @@
 The plots are inline SVG; each has its numbers in a table or a sentence next to it.
 """
 
-from __future__ import annotations
-
 import math
 import re
 import statistics

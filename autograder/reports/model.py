@@ -5,8 +5,6 @@ each autograded notebook. Names and notes there may be a student's words: they a
 when they are read, and escaped when they are written.
 """
 
-from __future__ import annotations
-
 import sys
 from dataclasses import dataclass, field
 

@@ -1,7 +1,5 @@
 """Read the gradebook and the files next to each autograded notebook into a class report."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import math

@@ -6,8 +6,6 @@ stub, in the reference solution, and in many answers of the class. The result is
 shorter answer that the other also has. Short answers are not compared, since there are few ways to write them.
 """
 
-from __future__ import annotations
-
 import collections
 import itertools
 import re

@@ -1,7 +1,5 @@
 """The words and tables of a class report, shared by the terminal and the page."""
 
-from __future__ import annotations
-
 import statistics
 from collections.abc import Iterator
 

@@ -1,7 +1,5 @@
 """A class report for a terminal."""
 
-from __future__ import annotations
-
 import re
 import textwrap
 from collections.abc import Iterable, Iterator

@@ -5,8 +5,6 @@ folders in memory, which end with it. It talks through the pipes it inherits, so
 folder. No gradebook, solution, hidden test or other submission can be read there.
 """
 
-from __future__ import annotations
-
 import contextlib
 import functools
 import os

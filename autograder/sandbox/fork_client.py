@@ -5,8 +5,6 @@ much; each is started when it is first needed. They contain nothing from any sub
 to the next. A server that fails is given up, and a jail is started cold.
 """
 
-from __future__ import annotations
-
 import atexit
 import contextlib
 import json

@@ -1,7 +1,5 @@
 """Every limit of a submission: what its process may use, how long it may take, and how much of it is read and kept."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 MB = 1 << 20

@@ -7,8 +7,6 @@ must stay hidden must be readable only by root, and one container must grade one
 `autograder.gradescope` uses this sandbox.
 """
 
-from __future__ import annotations
-
 import contextlib
 import functools
 import os

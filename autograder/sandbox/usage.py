@@ -1,7 +1,5 @@
 """Memory and time of a sandbox's processes, measured by the operating system, which no code in it can alter."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 from pathlib import Path
