@@ -264,7 +264,7 @@ def writer_rates(url: str, course: Path, sizes=(100, 1000, 10_000)) -> list[tupl
     stem, plan = STEMS[:2][-1], {}
     with Gradebook(f"sqlite:///{course / 'gradebook.db'}", "attention") as gradebook:
         plans = released.plans(gradebook, stem, course / "release" / stem)
-    official = {name: [cell for cell in found.released if cell.name] for name, found in plans.items()}
+    official = {name: [cell for cell in found if cell.name] for name, found in plans.items()}
     for name, cells in official.items():
         plan[name] = {
             "missing": False,

@@ -1,10 +1,12 @@
 """The project's own files: set-up, workflows, documents."""
 
+import functools
 import re
 import subprocess
 import sys
 from pathlib import Path
 
+import grimp
 import pytest
 import yaml
 
@@ -108,6 +110,26 @@ def test_imports_run_one_way(folder, forbidden):
     for path in (ROOT / folder).rglob("*.py"):
         for line in path.read_text("utf-8").splitlines():
             assert not re.match(rf"\s*(from|import) ({forbidden})\b", line), f"{path}: {line}"
+
+
+@pytest.mark.parametrize("package", ["attnlab", "autograder", "book", "course", "live"])
+def test_a_package_is_at_most_nine_imports_deep(package):
+    graph = grimp.build_graph(package)
+
+    @functools.cache
+    def depth(module):
+        return 1 + max(map(depth, graph.find_modules_directly_imported_by(module)), default=0)
+
+    deepest = max(graph.modules, key=depth)
+    assert depth(deepest) <= 9, deepest
+
+
+@pytest.mark.parametrize("package", ["attnlab", "autograder", "book", "course", "live"])
+def test_a_folder_holds_at_most_sixteen_modules(package):
+    for folder in (ROOT / package, *(ROOT / package).rglob("*/")):
+        modules = [path.name for path in folder.glob("*.py") if path.name != "__init__.py"]
+        if folder != ROOT / "attnlab" / "widgets":  # a module for each widget
+            assert len(modules) <= 16, (folder, sorted(modules))
 
 
 @pytest.mark.parametrize("path", ["README.md", "LICENSE", "CONTRIBUTING.md", "CHANGELOG.md"])

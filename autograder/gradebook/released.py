@@ -13,7 +13,7 @@ import nbformat
 from nbgrader import api
 from nbgrader.api import Gradebook
 
-from autograder.grading.grade_submission import Plan
+from autograder.grading.messages import Plan
 from autograder.grading.reassembly import ReleasedCell
 from autograder.grading.submission import one_newline
 from course import catalog, check_data

@@ -13,8 +13,8 @@ from pathlib import Path
 from nbgrader.api import MissingEntry
 
 from autograder.batch import run
-from autograder.gradescope.run import ASSIGNMENT, OPTIONS
-from autograder.grading import serialization
+from autograder.gradescope import ASSIGNMENT, OPTIONS
+from autograder.grading import messages
 from course.errors import CourseError
 from course.files import add_to_zip, replacing
 from course.folder import ROOT, course_folder, existing_gradebook
@@ -59,7 +59,7 @@ def requirements() -> str:
 
 def points(packed: bytes) -> float:
     """The most points that the tests of a packed assignment give, without what a human grades."""
-    record, _ = serialization.unwrap(packed)
+    record, _ = messages.unwrap(packed)
     cells = [cell for plan in record["notebooks"].values() for cell in plan]
     return float(sum(cell["points"] or 0 for cell in cells if cell["grade"] and not cell["solution"]))
 

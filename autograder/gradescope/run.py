@@ -13,14 +13,14 @@ import traceback
 from pathlib import Path
 from typing import Any
 
-from autograder.grading import grade_submission, serialization
+from autograder.gradescope import ASSIGNMENT, OPTIONS
+from autograder.grading import grade_submission, messages
 from autograder.grading.results import RESULTS
 from autograder.grading.submission import Refused, read_bytes
 from autograder.sandbox import other_user
 from course.cells import exercise_of
 from course.files import write_whole
 
-ASSIGNMENT, OPTIONS = "assignment.bin", "options.json"  # in the zip
 MAX_METADATA = 64 << 20  # bytes; it repeats the results of all earlier submissions
 MAX_LISTED = 10_000  # notebooks that are looked at
 DOUBTFUL = "A human has to look at this answer before it counts: it also answers test cases that do not exist."
@@ -52,12 +52,12 @@ def graded(root: Path) -> dict[str, Any]:
     other_user.ensure()
     options = json.loads((root / "source" / OPTIONS).read_text("utf-8"))
     assignment = (root / "source" / ASSIGNMENT).read_bytes()
-    plans = serialization.unwrap(assignment)[0]["notebooks"]
+    plans = messages.unwrap(assignment)[0]["notebooks"]
     notebooks, refused, notes = handed_in(root / "submission", list(plans))
-    submission = grade_submission.pack_submission(
+    submission = messages.pack_submission(
         options["assignment"], student(root / "submission_metadata.json"), notes, refused, notebooks
     )
-    entries, files = serialization.unwrap(
+    entries, files = messages.unwrap(
         grade_submission.grade(assignment, submission, many=False, confine=other_user.OtherUser)
     )
     record = json.loads(files[RESULTS])["notebooks"]

@@ -13,9 +13,9 @@ import tempfile
 import time
 import traceback
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any
 
 import nbformat
 from nbformat.v4 import rwbase
@@ -25,8 +25,9 @@ from attnlab.check import Points
 from attnlab.checking import library_calls
 from attnlab.checking.judge import Report
 from attnlab.checking.report import as_html, as_text
-from autograder.grading import dependencies, hidden_tests, reasons, sanitize, second_run, serialization
+from autograder.grading import dependencies, hidden_tests, messages, reasons, sanitize, second_run
 from autograder.grading.execution import Cell, Evaluated, evaluate
+from autograder.grading.messages import Plan, Settings
 from autograder.grading.reassembly import Reassembled, ReleasedCell, fit, reassemble
 from autograder.grading.results import MIMETYPE, RESULTS, Entries, Flag, NotebookRecord, as_record
 from autograder.grading.submission import Refused, SubmittedCell, submitted_cells
@@ -40,59 +41,6 @@ from course.nbgrader_workarounds import utils
 
 NOT_RUN = "Not run while grading: no answer depends on this cell.\n"
 NOT_COUNTED = "Not run while grading: this is a second copy of an answer.\n"
-
-
-Plan: TypeAlias = list[ReleasedCell]  # of one notebook of an assignment as it was released: all cells, in their order
-
-
-@dataclass(frozen=True)
-class Settings:
-    """How to grade. Preprocessors are class names, called with `config`."""
-
-    extra_cells: bool = True
-    run_all: bool = False
-    times: Times = Times()
-    limits: Limits = Limits()
-    preprocessors: list[str] = field(default_factory=list)
-    config: dict[str, Any] = field(default_factory=dict)
-
-
-def pack_assignment(
-    plans: dict[str, Plan],
-    settings: Settings,
-    given: dict[str, bytes],
-    hidden: dict[str, bytes],
-    fingerprint: str | None = None,
-) -> bytes:
-    """Pack what all submissions of an assignment have in common.
-
-    given: the instructor's files in the notebooks' folder that code may read
-    hidden: what answers are judged by, by exercise, as `hidden_tests.packed` gives it
-    fingerprint: of the release, to be kept with each result
-    """
-    notebooks = {name: [asdict(cell) for cell in plan] for name, plan in plans.items()}
-    files = {f"given/{name}": data for name, data in given.items()}
-    files |= {f"hidden/{name}": data for name, data in hidden.items()}
-    record = {"settings": asdict(settings), "notebooks": notebooks, "fingerprint": fingerprint}
-    return serialization.wrap(record, files)
-
-
-def pack_submission(
-    assignment: str,
-    student: str,
-    notes: list[str],
-    refused: dict[str, str],
-    notebooks: dict[str, bytes],
-    digest: str | None = None,
-) -> bytes:
-    """Pack one submission.
-
-    notes: what a human should know about the folder
-    notebooks: all that are in it, by file name without .ipynb; refused: why others could not be read, by such a name
-    digest: of what is in the folder, to be kept with the result
-    """
-    record = {"assignment": assignment, "student": student, "notes": notes, "refused": refused, "digest": digest}
-    return serialization.wrap(record, notebooks)
 
 
 def prepare(assignment: bytes) -> tuple[float, float]:
@@ -123,7 +71,7 @@ def grade(
     Raises NoJail if code cannot be confined, and MemoryError.
     """
     common = _assignment(assignment)
-    handed_in, notebooks = serialization.unwrap(submission)
+    handed_in, notebooks = messages.unwrap(submission)
     failed = failed or {}
     found = NotebookMatcher(common.plans, notebooks, handed_in["refused"], failed, begun)
     notes = handed_in["notes"] + found.notes
@@ -154,7 +102,7 @@ def grade(
         used_up = used_up or graded.evaluated.used_up
     of = {"submission": handed_in["digest"], "release": common.fingerprint}
     files[RESULTS] = json.dumps({"graded": of, "notes": notes, "notebooks": record}, indent=1).encode("ascii")
-    return serialization.wrap({"notebooks": entries, "used_up": used_up, "faults": faults}, files)
+    return messages.wrap({"notebooks": entries, "used_up": used_up, "faults": faults}, files)
 
 
 def _exercises(notebook: str) -> dict[str, Exercise]:
@@ -236,7 +184,7 @@ class _Assignment:
     """An assignment as `pack_assignment` packed it; its files are in a folder of this process."""
 
     def __init__(self, data: bytes):
-        record, files = serialization.unwrap(data)
+        record, files = messages.unwrap(data)
         given = record["settings"]
         times, limits = Times(**given.pop("times")), Limits(**given.pop("limits"))
         self.settings = Settings(times=times, limits=limits, **given)

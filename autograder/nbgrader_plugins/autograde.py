@@ -26,7 +26,7 @@ from traitlets import Any, Bool, Float, Int, List, Unicode
 
 from autograder.gradebook import released, scores
 from autograder.gradebook.writer import Writer
-from autograder.grading import grade_submission, hidden_tests, results, serialization, submission
+from autograder.grading import hidden_tests, messages, results, submission
 from autograder.grading.worker import Grader, Job
 from autograder.nbgrader_plugins import feedback, staging
 from autograder.nbgrader_plugins.handed_in import FileCache, HandedIn, ordinary_files, read
@@ -210,7 +210,7 @@ class TrustedAutograde(Autograde):
             try:
                 if isinstance(result, Exception):
                     raise result
-                record, files = serialization.unwrap(result)
+                record, files = messages.unwrap(result)
                 if slow is not None and record["used_up"]:
                     slow.append(key)
                     self.log.info("%s of %s takes long, and is graded after the others", *key)
@@ -289,7 +289,7 @@ class TrustedAutograde(Autograde):
                 "TrustedAutograde.given_files"
             )
         kinds = [step.rpartition(".")[2] for step in self.autograde_preprocessors]
-        settings = grade_submission.Settings(
+        settings = messages.Settings(
             self.extra_cells,
             self.run_all,
             Times(self.cell_seconds, self.case_seconds, seconds, self.grader_seconds),
@@ -300,7 +300,7 @@ class TrustedAutograde(Autograde):
         checked = {exercise_of(cell.name) for plan in plans.values() for cell in plan if cell.grade}
         known = [name for stem in plans if stem in catalog.chapters() for name in catalog.exercises_of(stem)]
         hidden = hidden_tests.of_exercises(Path(self.coursedir.root), [name for name in known if name in checked])
-        return grade_submission.pack_assignment(
+        return messages.pack_assignment(
             plans,
             settings,
             {path.name: path.read_bytes() for path in given},

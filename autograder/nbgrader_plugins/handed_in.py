@@ -10,7 +10,7 @@ from typing import Any
 
 from nbgrader import utils
 
-from autograder.grading import grade_submission, submission
+from autograder.grading import messages, submission
 from autograder.sandbox.limits import MAX_BESIDE, MAX_NOTEBOOK
 
 
@@ -33,7 +33,7 @@ def read(folder: Path, assignment: str, student: str, allowed_files: Iterable[st
     kept, found = _kept_files(folder, allowed_files, notes), submission.read_folder(folder)
     for name, why in found.refused.items():
         log.warning("%s: %s", folder / f"{name}.ipynb", why)
-    packed = grade_submission.pack_submission(assignment, student, notes, found.refused, found.notebooks, found.digest)
+    packed = messages.pack_submission(assignment, student, notes, found.refused, found.notebooks, found.digest)
     return HandedIn(timestamp, kept, packed)
 
 

@@ -13,7 +13,7 @@ from nbgrader.api import Gradebook
 from attnlab.checking import codec
 from attnlab.checking.judge import Report
 from autograder.demo import sample_class
-from autograder.grading import grade_submission, questions
+from autograder.grading import messages, questions
 from autograder.grading.execution import Cell, evaluate
 from autograder.grading.reassembly import ReleasedCell
 from course import assemble, catalog, cells, release
@@ -46,12 +46,12 @@ def released_cell(cell: nbformat.NotebookNode) -> ReleasedCell:
 
 def packed(stem: str, notebook: nbformat.NotebookNode, seed: int, **settings) -> bytes:
     """An assignment of one chapter as the grader gets it, released as this notebook, with hidden tests of this seed."""
-    plan = grade_submission.Plan([released_cell(cell) for cell in notebook.cells])
+    plan = messages.Plan([released_cell(cell) for cell in notebook.cells])
     hidden = {
         name: codec.pack(compact(exercise.material(seed, misconceptions=False)))
         for name, exercise in catalog.exercises_of(stem).items()
     }
-    return grade_submission.pack_assignment({stem: plan}, grade_submission.Settings(**settings), {}, hidden)
+    return messages.pack_assignment({stem: plan}, messages.Settings(**settings), {}, hidden)
 
 
 def lost(stem: str, found: dict[str, list]) -> dict[str, float]:

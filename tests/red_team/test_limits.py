@@ -6,7 +6,7 @@ The figures are what each took before there was a limit.
 import nbformat
 import pytest
 
-from autograder.grading import dependencies, grade_submission, serialization
+from autograder.grading import dependencies, messages
 from autograder.sandbox.limits import MAX_OUTPUTS, MAX_SHOWN, MB, Times
 from course import assemble, catalog
 from course.cells import nbgrader_of
@@ -29,8 +29,8 @@ def grade(grader, common):
     """`grade(bytes)`: a notebook's grades, and the notebook that shows them."""
 
     def graded(data: bytes):
-        packed = grade_submission.pack_submission(STEM, "eve", [], {}, {STEM: data})
-        record, files = serialization.unwrap(grader.grade(common, packed))
+        packed = messages.pack_submission(STEM, "eve", [], {}, {STEM: data})
+        record, files = messages.unwrap(grader.grade(common, packed))
         return record["notebooks"][STEM]["grades"], nbformat.reads(files[f"{STEM}.ipynb"].decode(), as_version=4)
 
     return graded

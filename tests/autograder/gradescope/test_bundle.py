@@ -9,7 +9,7 @@ import pytest
 
 from autograder.__main__ import main
 from autograder.gradescope import bundle as bundles
-from autograder.grading import serialization
+from autograder.grading import messages
 from course import catalog, prerequisites
 from course.folder import course_seed
 
@@ -44,7 +44,7 @@ def test_libraries_are_pinned_to_the_versions_here(archive):
 
 
 def test_the_time_of_a_submission_is_less_than_gradescope_gives(archive):
-    record, _ = serialization.unwrap(archive.read("assignment.bin"))
+    record, _ = messages.unwrap(archive.read("assignment.bin"))
     assert record["settings"]["times"]["submission"] == 5 * 60 - bundles.SPARE_SECONDS
 
 

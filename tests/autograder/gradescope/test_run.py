@@ -12,7 +12,7 @@ import nbformat
 import pytest
 
 from autograder.gradescope import run
-from autograder.grading import hidden_tests, serialization
+from autograder.grading import hidden_tests, messages
 from course import catalog
 from course.folder import ROOT
 from tests.autograder import small_course
@@ -124,7 +124,7 @@ def test_a_wrong_answer_is_explained_without_hidden_inputs_and_a_bonus_is_added(
     weights, backward = results["tests"]
     assert 0 <= weights["score"] < FULL and " no   " in weights["output"]
     assert (backward["score"], backward["max_score"], backward["status"]) == (BONUS, 0.0, "passed")
-    _, files = serialization.unwrap((image / "source" / "assignment.bin").read_bytes())
+    _, files = messages.unwrap((image / "source" / "assignment.bin").read_bytes())
     shown = set(re.findall(LONG_NUMBER, json.dumps(results)))
     for name in answers:
         numbers = set(long_numbers(hidden_tests.unpacked(files[f"hidden/{name}"])["properties"]))

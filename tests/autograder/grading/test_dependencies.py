@@ -4,7 +4,7 @@ import nbformat
 import pytest
 
 from autograder.demo import sample_class
-from autograder.grading import dependencies, grade_submission, serialization
+from autograder.grading import dependencies, grade_submission, messages
 from course import assemble, release
 from tests.autograder import small_course
 from tests.conftest import each_chapter
@@ -115,9 +115,9 @@ def test_right_answers_get_full_marks_without_the_cells_that_only_show(needs_jai
     """Graded as a submission is, and most of the chapter's own cells are left out."""
     released = release.student_notebook(stem)
     made = sample_class.submission(sample_class.Sample("ada", "", references="all"), stem, released)
-    submitted = grade_submission.pack_submission(stem, "ada", [], {}, {stem: nbformat.writes(made).encode()})
+    submitted = messages.pack_submission(stem, "ada", [], {}, {stem: nbformat.writes(made).encode()})
     common = small_course.packed(stem, assemble.source_notebook(stem), seed=5)
-    record, files = serialization.unwrap(grade_submission.grade(common, submitted))
+    record, files = messages.unwrap(grade_submission.grade(common, submitted))
     assert small_course.lost(stem, record["notebooks"][stem]["grades"]) == {}
     shown = nbformat.reads(files[f"{stem}.ipynb"].decode(), as_version=4)
     own = [cell for cell in shown.cells if cell.cell_type == "code" and "nbgrader" not in cell.metadata]

@@ -6,8 +6,9 @@ import pickle
 import nbformat
 import pytest
 
-from autograder.grading import grade_submission, sanitize, serialization
-from autograder.grading.grade_submission import NotebookMatcher, Plan, Settings, pack_assignment, pack_submission
+from autograder.grading import grade_submission, messages, sanitize
+from autograder.grading.grade_submission import NotebookMatcher
+from autograder.grading.messages import Plan, Settings, pack_assignment, pack_submission
 from autograder.grading.reassembly import reassemble
 from autograder.grading.results import RESULTS, Graded, as_graded
 from tests.autograder.grading.test_reassembly import ANSWERS, DOUBLE, RELEASED, STUB, bare, handed_in, own, unmarked
@@ -128,7 +129,7 @@ UNREADABLE = {
 def test_without_a_fitting_file_it_is_0_with_a_reason_for_a_human_to_confirm(case):
     assignment = pack_assignment(TOY, Settings(), {}, {}, "of the release")
     packed = pack_submission("toys", "ada", [], {}, UNREADABLE[case], "of the files")
-    entered, files = serialization.unwrap(grade_submission.grade(assignment, packed))
+    entered, files = messages.unwrap(grade_submission.grade(assignment, packed))
     (entry,) = entered["notebooks"].values()
     assert not entry["missing"]
     assert {score for score, _, _ in entry["grades"].values()} == {0.0}

@@ -8,7 +8,7 @@ import nbformat
 import numpy as np
 import pytest
 
-from autograder.grading import grade_submission, second_run, serialization
+from autograder.grading import grade_submission, messages, second_run
 from autograder.grading.single_file import grade_object
 from autograder.sandbox.limits import Times
 from course import catalog, prerequisites
@@ -28,7 +28,7 @@ class Graded:
     """The outcome of one notebook: points, `through` and record by exercise, and the notebook that is shown."""
 
     def __init__(self, stem: str, result: bytes):
-        self.entries, files = serialization.unwrap(result)
+        self.entries, files = messages.unwrap(result)
         self.results, self.text = files["results.json"].decode(), files[f"{stem}.ipynb"].decode()
         self.records = {e["exercise"]: e for e in json.loads(self.results)["notebooks"][stem]["exercises"]}
         self.points = {name: record["points"] for name, record in self.records.items()}
@@ -72,7 +72,7 @@ def grade_chapter(stem: str, extra: dict[str, str] | None = None, times: Times =
         made.cells.append(new(source, metadata=cell.metadata))
         if name in (extra or {}):
             made.cells.append(nbformat.v4.new_code_cell(extra[name]))
-    submission = grade_submission.pack_submission("basics", "ada", [], {}, {stem: nbformat.writes(made).encode()})
+    submission = messages.pack_submission("basics", "ada", [], {}, {stem: nbformat.writes(made).encode()})
     return Graded(stem, grade_submission.grade(common(stem, times), submission))
 
 

@@ -5,7 +5,7 @@ import json
 import nbformat
 import pytest
 
-from autograder.grading import grade_submission, reasons, serialization
+from autograder.grading import messages, reasons
 from autograder.grading.reassembly import ReleasedCell
 from autograder.sandbox.limits import Times
 from course.errors import CourseError
@@ -19,20 +19,20 @@ RELEASED = [
 
 
 def assignment(**config) -> bytes:
-    plans = {name: grade_submission.Plan(RELEASED) for name in ("own", "second")}
+    plans = {name: messages.Plan(RELEASED) for name in ("own", "second")}
     mishaps = dict(preprocessors=["tests.autograder.mishaps.Mishap"], config={"Mishap": config})
-    return grade_submission.pack_assignment(plans, grade_submission.Settings(times=Times(grader=2), **mishaps), {}, {})
+    return messages.pack_assignment(plans, messages.Settings(times=Times(grader=2), **mishaps), {}, {})
 
 
 def submission(student: str = "ada", own: bytes | None = None) -> bytes:
     marks = {"nbgrader": {"grade_id": "double", "solution": True}}
     right = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(ANSWER, metadata=marks)])
     data = nbformat.writes(right).encode()
-    return grade_submission.pack_submission("basics", student, [], {}, {"own": own or data, "second": data})
+    return messages.pack_submission("basics", student, [], {}, {"own": own or data, "second": data})
 
 
 def points(result: bytes) -> dict[str, list]:
-    record, _ = serialization.unwrap(result)
+    record, _ = messages.unwrap(result)
     return {name: found["grades"]["test-double"] for name, found in record["notebooks"].items()}
 
 
@@ -52,7 +52,7 @@ def test_what_ends_the_process_costs_its_own_notebook_and_is_told_of(grader, tmp
     common = assignment(**{what: ["eve"], "mark": str(tmp_path / "mark")})
     result = grader.grade(common, submission("eve"), many=False)
     assert points(result) == {"own": [0.0, None, True], "second": [2.0, None, False]}
-    record, files = serialization.unwrap(result)
+    record, files = messages.unwrap(result)
     work = json.loads(files["results.json"])["notebooks"]["own"]
     assert work["refused"] == why and [flag["kind"] for flag in work["flags"]] == ["not graded"]
     assert why in files["own.ipynb"].decode()  # in the note to the grader

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from attnlab.checking import codec
-from autograder.grading import serialization
+from autograder.grading import messages
 
 
 @pytest.mark.parametrize(
@@ -16,10 +16,10 @@ from autograder.grading import serialization
     ],
 )
 def test_what_was_wrapped_comes_out(record, files):
-    assert serialization.unwrap(serialization.wrap(record, files)) == (record, files)
+    assert messages.unwrap(messages.wrap(record, files)) == (record, files)
 
 
-WHOLE = serialization.wrap({"a": 1}, {"x": b"12345", "y": b"678"})
+WHOLE = messages.wrap({"a": 1}, {"x": b"12345", "y": b"678"})
 
 
 @pytest.mark.parametrize(
@@ -41,4 +41,4 @@ WHOLE = serialization.wrap({"a": 1}, {"x": b"12345", "y": b"678"})
 )
 def test_anything_else_is_refused(data):
     with pytest.raises(ValueError, match="not a message"):
-        serialization.unwrap(data)
+        messages.unwrap(data)
