@@ -6,6 +6,9 @@ and may give LATE_HOURS, WRITTEN answers by chapter, the CHAPTERS handed in, and
 Everything else is left as it was released. The samples contain answers: they are for instructors.
 """
 
+# Nbgrader and nbformat have no types.
+# pyright: reportArgumentType=false, reportAttributeAccessIssue=false, reportOperatorIssue=false, reportReturnType=false
+
 import ast
 import datetime
 import os

@@ -3,6 +3,9 @@
 Points are counted as nbgrader counts them: a human's instead of the autograder's, with extra credit on top.
 """
 
+# Nbgrader's tables and traits have no types.
+# pyright: reportArgumentType=false, reportCallIssue=false, reportGeneralTypeIssues=false, reportOptionalOperand=false
+
 import contextlib
 import datetime
 from collections.abc import Iterator
@@ -11,6 +14,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import sqlalchemy
+import sqlalchemy.exc
 from nbgrader import api
 from nbgrader.api import Gradebook
 

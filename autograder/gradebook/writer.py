@@ -4,11 +4,15 @@ One connection serves a whole run. Rows are found by keys that have an index, so
 is as fast as an empty one. Entering a result again changes nothing.
 """
 
+# Nbgrader's tables and traits have no types.
+# pyright: reportArgumentType=false
+
 import contextlib
 import datetime
 from typing import Any, NamedTuple
 
 import sqlalchemy
+import sqlalchemy.exc
 from nbgrader import api
 from nbgrader.api import Gradebook, MissingEntry
 

@@ -7,6 +7,9 @@ step by the one writer. Whatever a submission does, the batch continues, and wha
 `install()` puts the converter where nbgrader looks for its own; `nbgrader_config.py` calls it.
 """
 
+# Nbgrader's tables and traits have no types.
+# pyright: reportAttributeAccessIssue=false, reportCallIssue=false
+
 import contextlib
 import datetime
 import fnmatch
@@ -17,6 +20,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 import sqlalchemy
+import sqlalchemy.exc
 from nbgrader.api import Gradebook, MissingEntry
 from nbgrader.converters import Autograde
 from nbgrader.converters.base import NbGraderException

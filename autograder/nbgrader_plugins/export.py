@@ -6,6 +6,9 @@ instructor decides what that is worth. A total that waits for a human is also le
 would look final. These are export plugins, which nbgrader's configuration may name as well.
 """
 
+# Nbgrader's tables and traits have no types.
+# pyright: reportArgumentType=false, reportOptionalOperand=false, reportOperatorIssue=false
+
 import contextlib
 import itertools
 import logging

@@ -3,6 +3,9 @@
 One is for feedback. Two are for comparisons with nbgrader's own way of grading (AUTOGRADER_STOCK=1).
 """
 
+# Nbgrader's tables and traits have no types.
+# pyright: reportArgumentType=false, reportAttributeAccessIssue=false
+
 from nbgrader import utils
 from nbgrader.preprocessors import Execute, NbGraderPreprocessor, SaveAutoGrades
 

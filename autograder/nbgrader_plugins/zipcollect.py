@@ -4,6 +4,9 @@ nbgrader would unpack everything first, and recognize students by one pattern fo
 does the collecting, and the command ends with it.
 """
 
+# Nbgrader's tables and traits have no types.
+# pyright: reportOptionalMemberAccess=false
+
 import sys
 from pathlib import Path
 
