@@ -18,22 +18,35 @@ Widgets are found in the package. `test_widgets_<stem>.py`, a widget's own tests
 - `ROOM`: by how many pixels at least and at most it is higher than the room reserved for it.
 - `GLIDES`: `(widget, change, parts)`, a change that sets traits, or presses the part that a selector finds, and what
   passes through places in between: by the selector of a part, the attribute that is looked at, or "" for its text.
-- `CONTROLS`: by a sentence, `(widget, *steps)`. A step is what a reader does: "name" presses a button of that name or
-  `data-go`, "kind=name" a part with that data attribute, "[selector]" what it finds; "part: Key Key" presses keys on it
-  ("keys: Key" where the focus is), "part := text" types or chooses, "hover part" and "leave" move the pointer; " | "
-  separates several of these. `sets(...)` is what Python does. A dict says what is then seen: traits (which the kernel
-  was told, if a reader changed any last), "=name" the text of a `data-value`, "part" its text, its texts as a list, its
-  number as an int, or whether it is visible as a bool, "part@attribute" (or "@value"), "pressed kind" names of pressed
-  buttons, "focus", "said". With "~" at its end it only has to contain the text, or all of a list.
+- `CONTROLS`: by a sentence, `(widget, *steps)`, where several steps may form a tuple. A step is what a reader does:
+  "name" presses a button of that name or `data-go`, "kind=name" a part with that data attribute, "[selector]" what it
+  finds; "part: Key Key" presses keys on it ("keys: Key" where the focus is), "part := text" types or chooses, "hover
+  part" and "leave" move the pointer, "drag part -> part" presses it at the middle of a part, or at "part at 0.2,0.5" of
+  its width and height, and leads it from there; "hold" lets it go at "drop" only, and "touch" is a finger, on a phone;
+  "wait" lets some frames pass; " | " separates several of these. `sets(...)` is what Python does. A dict says what is
+  then seen: traits (and that the kernel knows them), "=name" the text of a `data-value` and "#name" its number, "part"
+  its text, its texts as a list, its number as an int, or whether it is visible as a bool, "part@attribute" (or
+  "@value"), "part => expression" in JavaScript for every `one`, "=> expression" for none, "pressed kind" names of
+  pressed buttons, "focus", "said". With "~" at its end it only has to contain the text, or all of a list; `...` is what
+  the first `...` for it saw.
+- `SLIDERS`: `(widget, trait, places, *numbers)`, where the trait's slider stops, and numbers that its field takes.
+- `WALKS`: `(widget, trait, last)`, a trait that the buttons Back and Next change by one, from 0 to the last.
+- `TRAITS`: by a sentence, `(options, *steps)`, what happens in Python. The module's `make`, or the widget, is called
+  with the options, which it does not change. A step is `sets(...)`, a function that is given the widget, or a dict
+  of attributes as they are then.
+- `KNOWN`: `(state, results)`, like `FIXTURES`, with the results themselves, whole numbers exactly.
+- `BYTES`: how many bytes its arrays may have, to be small enough for a page.
 - `PLAYS`: `(widget, end, *buttons)`, traits at which a widget that is played stops, and what else than `play` stops it.
 """
 
 from __future__ import annotations
 
 import collections
+import copy
 import functools
 import importlib
 import json
+import math
 import pkgutil
 import re
 from importlib.util import find_spec
@@ -44,7 +57,7 @@ import traitlets
 
 from attnlab import widgets
 from attnlab.widgets._base import CourseWidget
-from tests.attnlab.widget_page import assert_agrees, load_widget, packed, state_of
+from tests.attnlab.widget_page import WAY, assert_agrees, frame_clock, load_widget, number, packed, sets, state_of
 from tests.conftest import Watched, new_page
 
 STEMS = [found.name for found in pkgutil.iter_modules(widgets.__path__) if not found.name.startswith("_")]
@@ -208,7 +221,7 @@ LEAVE = """async () => {
     el.querySelectorAll("button")[at]?.click();
     dispose();
   }
-  for (let tries = 0; tries < 20 && held.waiting.size; tries++) await new Promise((resolve) => sleep(resolve, 20));
+  for (let tries = 0; tries < 500 && held.waiting.size; tries++) await new Promise((resolve) => sleep(resolve, 20));
   return { drawn: el.childElementCount, listening: model.listening(), outside: held.outside.size,
     observing: held.observing.size, waiting: held.waiting.size };
 }"""
@@ -227,23 +240,11 @@ ANEW = """async () => {
   window.anew = await mount(document.querySelector("main").appendChild(document.createElement("div")));
 }"""
 
-# What parts look like in each frame after a change, until they rest and for so many frames at least, and whether the
-# widget consists of the same nodes as before, but for words in bold in a text that is written again.
-WAY = """async ([change, parts, frames]) => {
-  const look = () => Object.entries(parts).map(([part, name]) => {
-    const node = document.querySelector(part);
-    return name ? node.getAttribute(name) : node.textContent;
-  }).join();
-  const nodes = () => [...document.querySelectorAll(".aw :not(b, mark)")];
-  const before = nodes(), looks = [look()];
-  if (typeof change === "string") document.querySelector(change).click();
-  else for (const [name, value] of Object.entries(change)) model.set(name, value);
-  for (let still = 0; (still < 15 || looks.length < frames) && looks.length < 1000;) {
-    looks.push(look());
-    still = looks.at(-1) === looks.at(-2) ? still + 1 : 0;
-    await new Promise(requestAnimationFrame);
-  }
-  return [looks, nodes().length === before.length && before.every((node) => node.isConnected)];
+# What the summary says two frames after a change.
+SPEAKS = """async (traits) => {
+  for (const [name, value] of Object.entries(traits)) model.set(name, value);
+  for (let frame = 0; frame < 2; frame++) await new Promise(requestAnimationFrame);
+  return document.querySelector("[role=status]").textContent;
 }"""
 
 every = pytest.mark.parametrize("stem", STEMS)
@@ -270,6 +271,17 @@ def those_with(name):
 def rows(name):
     """For each row that the widgets' own tests give by this name."""
     return pytest.mark.parametrize("stem, given", [(stem, row) for stem in STEMS for row in own(stem, name, [])])
+
+
+def sentences(name):
+    """For each entry of the tables that the widgets' own tests have by this name."""
+    all = [(stem, sentence, steps) for stem in STEMS for sentence, steps in own(stem, name, {}).items()]
+    return pytest.mark.parametrize("stem, steps", [one[::2] for one in all], ids=["-".join(one[:2]) for one in all])
+
+
+def flat(steps):
+    """The steps of a table one after the other."""
+    return [step for one in steps for step in (flat(one) if isinstance(one, tuple) else [one])]
 
 
 def examples(stem):
@@ -300,6 +312,8 @@ def test_compute_gives_the_numbers_of_the_reference_and_leaves_its_input_as_it_w
     view = shown(examples(stem)[0][0])
     for state in own(stem, "FIXTURES", []):
         assert_agrees(view.compute(state), own(stem, "reference")(state))
+    for state, expected in own(stem, "KNOWN", []):
+        assert_agrees(view.compute(state), expected, exact=True)
     for widget, *_ in examples(stem):
         assert view.evaluate(UNTOUCHED, packed(state_of(widget)))
 
@@ -307,7 +321,9 @@ def test_compute_gives_the_numbers_of_the_reference_and_leaves_its_input_as_it_w
 @every
 def test_its_state_is_plain_json_besides_bytes_and_print_gets_a_picture(stem):
     for widget, *_ in examples(stem)[:1] + own(stem, "EXTREMES", []):
-        json.dumps({name: value for name, value in state_of(widget).items() if not isinstance(value, bytes)})
+        arrays = [value for value in state_of(widget).values() if isinstance(value, bytes)]
+        json.dumps({name: value for name, value in state_of(widget).items() if value not in arrays})
+        assert sum(map(len, arrays)) < own(stem, "BYTES", math.inf)
         assert widget._repr_mimebundle_()[0]["image/png"].startswith("iVBOR")
 
 
@@ -387,25 +403,22 @@ def test_nothing_glides_where_motion_is_unwanted(stem, shown):
         .every((style) => /^(0s(, )?)+$/.test(style.transitionDuration) && style.animationName === "none")""")
 
 
-controls = [(stem, sentence, steps) for stem in STEMS for sentence, steps in own(stem, "CONTROLS", {}).items()]
-
-
-@pytest.mark.parametrize("stem, steps", [one[::2] for one in controls], ids=["-".join(one[:2]) for one in controls])
+@sentences("CONTROLS")
 def test_controls_do_what_they_say(stem, steps, shown):
-    widget, *steps = steps
-    view, told = shown(widget), False
+    widget, *steps = flat(steps)
+    phone = dict(width=390, height=800, has_touch=True) if any("touch " in step for step in steps) else {}
+    view = shown(widget, **phone)
     for step in steps:
-        if isinstance(step, dict):
-            view.shows(step, told)
-        else:
+        if isinstance(step, str | sets):
             view.do(step)
-            told = isinstance(step, str) and view.evaluate("Object.keys(model.saved).length > 0")
+        else:
+            view.shows(step)
 
 
 @rows("PLAYS")
 def test_it_plays_to_its_end_and_from_there_anew_until_it_is_stopped(stem, given, shown):
     widget, end, *others = given
-    view = shown(widget)
+    view = shown(widget, before=frame_clock(100))
     play = view.part("go", "play")
     assert play.evaluate("(play) => { play.click(); return play.textContent; }") == "Pause"
     view.page.wait_for_function("document.querySelector('[data-go=play]').textContent === 'Play'")
@@ -415,7 +428,7 @@ def test_it_plays_to_its_end_and_from_there_anew_until_it_is_stopped(stem, given
         play.evaluate("(play, stop) => { play.click(); stop.click(); }", view.part("go", button).element_handle())
         stopped = view.state(widget)
         assert play.inner_text() == "Play" and not stopped.items() >= end.items()
-        view.page.wait_for_timeout(200)  # some steps
+        view.frames(40)  # some steps
         assert view.state(widget) == stopped
 
 
@@ -427,15 +440,50 @@ def numbers(look):
 def test_a_change_glides_to_where_it_jumps_if_motion_is_unwanted(stem, given, shown):
     """No part is made again, no frame takes most of the way, and the jump is looked at for as long."""
     widget, change, parts = given
-    for _ in range(3):  # a busy machine leaves out frames, one after another
-        glide, kept = shown(widget, reduced_motion="no-preference").evaluate(WAY, [change, parts, 0])
-        steps = np.linalg.norm(np.diff([numbers(look) for look in glide], axis=0), axis=1)
-        if glides := len(set(glide)) > 4 and steps.max() < 0.8 * steps.sum():
-            break
-    jump, still_kept = shown(widget).evaluate(WAY, [change, parts, len(glide)])
+    moving = shown(widget, before=frame_clock(), reduced_motion="no-preference")
+    glide, kept = moving.evaluate(WAY, [change, parts, 0])
+    steps = np.linalg.norm(np.diff([numbers(look) for look in glide], axis=0), axis=1)
+    assert len(set(glide)) > 4 and steps.max() < 0.8 * steps.sum(), glide
+    jump, still_kept = shown(widget, before=frame_clock()).evaluate(WAY, [change, parts, len(glide)])
     assert kept and still_kept
     assert len(set(jump)) == 2 and (glide[0], glide[-1]) == (jump[0], jump[-1])
-    assert glides, glide
+
+
+@rows("SLIDERS")
+def test_a_slider_stops_at_each_of_its_places_and_its_field_takes_what_is_between_them(stem, given, shown):
+    widget, name, places, *typed = given
+    view = shown(widget)
+    slider, field = view.slider(name), view.field(name)
+
+    def press(key):
+        before = view.get(name)
+        slider.press(key)
+        assert (now := view.get(name)) == before or now == view.saved(name)
+        assert None in (now, field.count() or None) or number(field.input_value()) == now
+        return now
+
+    assert [press("End"), press("Home")] == [places[-1], places[0]]
+    assert [press("ArrowRight") for _ in places[1:]] == [*places[1:]]
+    for text in map(str, typed):
+        field.fill(text)
+        assert view.get(name) == float(text) == view.saved(name)
+        assert slider.get_attribute("aria-valuetext") == text.replace("-", "−")
+        field.press("ArrowUp")
+        assert view.get(name) > float(text)
+        field.press("ArrowDown")
+        assert view.get(name) == float(text)
+
+
+@rows("WALKS")
+def test_next_goes_to_the_last_step_and_back_to_the_first_and_no_further(stem, given, shown):
+    widget, trait, last = given
+    view = shown(widget)
+    for button, places in ("next", [*range(last + 1)]), ("back", [*range(last, -1, -1)]):
+        for place in places:
+            assert view.get(trait) == place
+            assert view.part("go", button).get_attribute("aria-disabled") == str(place == places[-1]).lower()
+            view.press(button)
+        assert view.get(trait) == places[-1] == view.saved(trait)
 
 
 # Keyboard
@@ -466,12 +514,15 @@ def test_every_control_answers_to_the_keyboard(stem, shown):
 
     def rounds():
         yield from states(view, changes)
-        for _ in range(10):  # a button may be off while what another one began is going on
-            view.page.wait_for_timeout(300)
+        while True:  # a button may be off while what another one began is going on
+            view.page.wait_for_function(
+                "([stops, before]) => String(eval(stops)()) !== before", arg=[STOPS, ",".join(stops)]
+            )
             yield
 
     for _ in rounds():
-        for at, name in enumerate(view.evaluate(STOPS)):
+        stops = view.evaluate(STOPS)
+        for at, name in enumerate(stops):
             for key in KEYS:
                 if name in silent and (before := view.evaluate(FOCUS, [STOPS, at])):
                     view.keyboard.press(key)
@@ -517,15 +568,14 @@ def test_start_again_brings_the_first_state_back(stem, shown):
 @every
 def test_the_summary_says_politely_what_is_shown_once_the_state_rests(stem, shown):
     widget, *changes = examples(stem)[0]
-    view = shown(widget, before="() => {}")
+    view = shown(widget, before=frame_clock())
     summary = view.get_by_role("status")
     assert summary.count() == 1 and summary.get_attribute("aria-live") == "polite"
     heard = {summary.text_content()}
     assert len(min(heard)) > 20
     for change in [one for one in changes if isinstance(one, dict)][:3]:
-        view.set(**change)
-        assert summary.text_content() in heard
-        view.page.wait_for_timeout(200)
+        assert view.evaluate(SPEAKS, change) in heard
+        view.frames(12)
         heard.add(summary.text_content())
     assert len(heard) > 1 or not changes
 
@@ -571,3 +621,21 @@ def test_what_does_not_fit_later_is_refused_with_the_reason(stem, given):
     widget = own(stem, "make", class_of(stem))()
     with pytest.raises((ValueError, traitlets.TraitError), match=words):
         setattr(widget, name, value)
+
+
+@sentences("TRAITS")
+def test_traits_take_what_is_given_and_follow_each_other(stem, steps):
+    options, *steps = flat(steps)
+    before = copy.deepcopy(options)
+    widget = own(stem, "make", class_of(stem))(**options)
+    for step in steps:
+        if callable(step):
+            step(widget)
+        elif isinstance(step, sets):
+            for name, value in step.items():
+                setattr(widget, name, value)
+        else:
+            now = {name: getattr(widget, name) for name in step}
+            assert {name: one.tolist() if isinstance(one, np.ndarray) else one for name, one in now.items()} == step
+    for name, value in before.items():
+        assert np.array_equal(options[name], value)

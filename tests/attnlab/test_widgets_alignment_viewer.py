@@ -1,13 +1,12 @@
 """The alignment viewer: shares and context are NumPy's, every weight can be moved, and no total of zero breaks it."""
 
-from __future__ import annotations
-
 import numpy as np
+import pytest
 import torch
 from torch.nn import functional as F
 
 from attnlab.widgets import AlignmentViewer
-from tests.attnlab.widget_page import number, sets, state_of
+from tests.attnlab.widget_page import sets, state_of
 
 SOURCE = ["le", "chat", "noir", "le"]
 TARGET = ["the", "black", "cat"]
@@ -79,16 +78,22 @@ def fixture(seed, n_t, n_s, d_v, query):
     return dict(weights=weights.tolist(), values=values.tolist(), settings=settings.tolist(), query=query)
 
 
-FIXTURES = [
-    fixture(*sizes)
-    for sizes in [
-        (1, 3, 5, 2, 0),
-        (1, 3, 5, 2, 2),
-        (2, 14, 13, 8, 0),
-        (2, 14, 13, 8, 13),
-        (3, 1, 2, 3, 0),
-        (4, 4, 1, 1, 3),
-    ]
+SIZES = [(1, 3, 5, 2, 0), (1, 3, 5, 2, 2), (2, 14, 13, 8, 0), (2, 14, 13, 8, 13), (3, 1, 2, 3, 0), (4, 4, 1, 1, 3)]
+FIXTURES = [fixture(*sizes) for sizes in SIZES]
+# Recorded weights change nothing at all, though they may not sum to one to the last bit. A total of zero gives zeros.
+SINGLE = softmaxed(5, 6, 7, 3)[0].astype(np.float32).tolist()
+KNOWN = [
+    (
+        dict(weights=SINGLE, values=softmaxed(5, 6, 7, 3)[1].tolist(), settings=SINGLE, query=4),
+        dict(difference=[0, 0, 0], distance=0),
+    ),
+    *(
+        (
+            dict(weights=[weights], values=VALUES, settings=[[0, 0, 0, 0]], query=0),
+            dict(shares=[[0, 0, 0, 0]], context=[0, 0], largest=largest),
+        )
+        for weights, largest in [(WEIGHTS[1], 2), ([0, 0, 0, 0], -1)]
+    ),
 ]
 
 
@@ -111,114 +116,85 @@ def reference(state):
     }
 
 
-def pick(view, i):
-    return view.part("target", f"target-{i}")
+SHARES, CELLS = ".al-share", ".al-cell"
 
 
-def shares(view):
-    return view.texts(".al-share")
+def written(name, vector):
+    """Seen: this vector, in two decimals."""
+    numbers = f"[data-value^='{name}-'] => Number(one.textContent.replace('−', '-'))"
+    return {numbers: pytest.approx([*vector], abs=0.0051)}
 
 
-def vector(view, name):
-    return [number(text) for text in view.texts(f"[data-value^='{name}-']")]
-
-
-def test_recorded_weights_change_nothing_at_all(shown):
-    """Exactly zero, also where the recorded weights do not sum to one to the last bit."""
-    weights, values = softmaxed(5, 6, 7, 3)
-    weights = weights.astype(np.float32).tolist()
-    view = shown(make())
-    got = view.compute(dict(weights=weights, values=values.tolist(), settings=weights, query=4))
-    assert got["difference"] == [0, 0, 0] and got["distance"] == 0
-
-
-def test_a_total_of_zero_gives_zeros(shown):
-    view = shown(make())
-    for weights, largest in [(WEIGHTS[1], 2), ([0, 0, 0, 0], -1)]:
-        got = view.compute(dict(weights=[weights], values=VALUES, settings=[[0, 0, 0, 0]], query=0))
-        assert (got["shares"], got["context"], got["largest"]) == ([[0, 0, 0, 0]], [0, 0], largest)
-
-
-SHARES, CONTEXT, CHANGE = ".al-share", "[data-value^='context-']", "[data-value^='change-']"
+MIXED = np.array([0.5, 0.125, 1, 0.25]) / 1.875
+SUMS = np.array(WEIGHTS) @ VALUES
+SPREAD = "Target “the”: 0.50 on “le₀”, 0.25 on “le₃”, 0.13 on “chat”, 0.13 on one other."
+BELOW = ["", "0.25", "0.75", "", "0.13", "0.75", "0.13", ""]  # the cells of the other targets
 CONTROLS = {
     "the map shows the shares and reads out the cell pointed at": (
         make(),
-        {".al-cell": ["0.50", "0.13", "0.13", "0.25", "", "0.25", "0.75", "", "0.13", "0.75", "0.13", ""]},
+        {CELLS: ["0.50", "0.13", "0.13", "0.25", *BELOW]},
         {"[role=img][aria-label='value (−2.00, 0.50)']": 1},
-        "hover cell=1-2",
-        {".al-read": "black looks at noir: 0.75"},
-        "leave",
-        {".al-read": ""},
+        ("hover cell=1-2", {".al-read": "black looks at noir: 0.75"}),
+        ("leave", {".al-read": ""}),
     ),
-    "a target token is picked by pointer and by keyboard": (
+    "a target token is picked by pointer and by keyboard and keeps its own weights": (
         make(),
-        "target=target-1",
-        {"query": 1, SHARES: ["0", "0.25", "0.75", "0"]},
-        "keys: ArrowDown",
-        {"query": 2, ".al-chosen .al-target": "cat"},
-        "cell=0-2",
-        dict(query=0),
+        ("target=target-1", {"query": 1, SHARES: ["0", "0.25", "0.75", "0"]}),
+        ("keys: ArrowDown", {"query": 2, ".al-chosen .al-target": "cat"}),
+        ("cell=0-2", dict(query=0)),
+        "Hard | target=target-2 | Even | target=target-1",
+        dict(settings=[[1, 0, 0, 0], WEIGHTS[1], [0.25] * 4]),
+        ("target=target-0", {SHARES: ["1.00", "0", "0", "0"]}),
     ),
     "a slider says its share and reset brings the recorded weights back": (
         make(),
-        "slider=slider-3: ArrowRight",
-        {"settings": [[0.5, 0.125, 0.125, 0.26], *WEIGHTS[1:]], "slider=slider-3@aria-label": "Weight on le₃"},
-        {"slider=slider-3@aria-valuetext": "0.26, share 0.26"},
-        "slider=slider-1 := 0.9",
-        {"target=target-0@aria-label": "the, changed"},
-        "Reset",
-        {"settings": WEIGHTS, "target=target-0@aria-label": "the", CHANGE: ["0", "0"]},
+        ("slider=slider-3: ArrowRight", {"settings": [[0.5, 0.125, 0.125, 0.26], *WEIGHTS[1:]]}),
+        {"slider=slider-3@aria-label": "Weight on le₃", "slider=slider-3@aria-valuetext": "0.26, share 0.26"},
+        ("slider=slider-1 := 0.9", {"target=target-0@aria-label": "the, changed"}),
+        ("Reset", {"settings": WEIGHTS, "target=target-0@aria-label": "the", "[data-value^='change-']": ["0", "0"]}),
+    ),
+    "the context is the weighted sum of the values, and one slider changes all shares": (
+        make(query=2),
+        {**written("context", SUMS[2]), **written("recorded", SUMS[2]), "[data-value^='change-']": ["0", "0"]},
+        ("target=target-0 | slider=slider-2 := 1", {SHARES: [f"{weight:.2f}" for weight in MIXED]}),
+        {**written("context", MIXED @ VALUES), **written("recorded", SUMS[0])},
+        {**written("change", MIXED @ VALUES - SUMS[0]), CELLS: [*(f"{weight:.2f}" for weight in MIXED), *BELOW]},
+        {".al-total": "Sliders add up to 1.88; share = slider / 1.88."},
     ),
     "even gives the mean of the values and hard puts everything on the largest": (
         make(query=1),
-        "Even",
-        {SHARES: ["0.25"] * 4, CONTEXT: [f"{mean:.2f}" for mean in (0.5, 0.375)]},
-        "Reset | Hard",
-        {SHARES: ["0", "0", "1.00", "0"], CONTEXT: ["−2.00", "0.50"]},
-        "slider=slider-0 := 0.5 | Hard",
-        {SHARES: ["0", "0", "1.00", "0"]},
-    ),
-    "another target token keeps its own weights": (
-        make(),
-        "Hard | target=target-2 | Even | target=target-1",
-        dict(settings=[[1, 0, 0, 0], WEIGHTS[1], [0.25] * 4]),
-        "target=target-0",
-        {SHARES: ["1.00", "0", "0", "0"]},
+        ("Even", {SHARES: ["0.25"] * 4, **written("context", (0.5, 0.375))}),
+        ("Reset | Hard", {SHARES: ["0", "0", "1.00", "0"], **written("context", VALUES[2])}),
+        ("slider=slider-0 := 0.5 | Hard", {SHARES: ["0", "0", "1.00", "0"]}),
     ),
     "with all sliders at zero the context is zero and it says so": (
         make(query=1),
         "slider=slider-1 := 0 | slider=slider-2: Home",
-        {SHARES: ["0"] * 4, CONTEXT: ["0.00", "0.00"], ".al-total": "All sliders are at zero, so all shares are 0."},
+        {SHARES: ["0"] * 4, **written("context", [0, 0]), ".al-total": "All sliders are at zero, so all shares are 0."},
         {"said": "Target “black”: no weight on any source token. All shares are 0, and so is the context."},
-        "Hard",  # the recorded weights say which was the largest
-        {SHARES: ["0", "0", "1.00", "0"]},
+        ("Hard", {SHARES: ["0", "0", "1.00", "0"]}),  # the recorded weights say which was the largest
     ),
     "a recorded row of zeros is shown and can be filled": (
         make(weights=[WEIGHTS[0], [0, 0, 0, 0], WEIGHTS[2]], query=1),
-        "Hard",
-        {SHARES: ["0"] * 4},
-        "slider=slider-3 := 0.01",
-        {SHARES: ["0", "0", "0", "1.00"], CONTEXT: ["3.00", "−1.00"]},
+        ("Hard", {SHARES: ["0"] * 4}),
+        ("slider=slider-3 := 0.01", {SHARES: ["0", "0", "0", "1.00"], **written("context", VALUES[3])}),
     ),
-    **{
-        f"numbers times {scale:g} are written as their size needs": (
-            make(values=np.array(VALUES) * scale),
-            {CONTEXT: texts},
-        )
-        for scale, texts in [
-            (1, ["1.00", "0.06"]),
-            (1e-3, ["0.00100", "0.00006"]),
-            (100, ["100", "6"]),
-            (1e5, ["1.0e5", "6.3e3"]),
-            (1e-8, ["1.0e−8", "6.2e−10"]),
-        ]
-    },
+    "numbers are written as their size needs": (
+        make(),
+        *(
+            (sets(values=(np.array(VALUES) * scale).tolist()), {"[data-value^='context-']": texts})
+            for scale, texts in [
+                (1, ["1.00", "0.06"]),
+                (1e-3, ["0.00100", "0.00006"]),
+                (100, ["100", "6"]),
+                (1e5, ["1.0e5", "6.3e3"]),
+                (1e-8, ["1.0e−8", "6.2e−10"]),
+            ]
+        ),
+    ),
     "the summary says what is taken and how far the context went": (
         make(),
-        {
-            "said": "Target “the”: 0.50 on “le₀”, 0.25 on “le₃”, 0.13 on “chat”, 0.13 on one other. Context (1.00, "
-            "0.06), as recorded."
-        },
+        {"said": f"{SPREAD} Context (1.00, 0.06), as recorded."},
         sets(query=1),
         {"said": "Target “black”: 0.75 on “noir”, 0.25 on “chat”. Context (−1.50, 0.88), as recorded."},
         "Hard",  # from (-1.5, 0.875)
@@ -227,63 +203,39 @@ CONTROLS = {
 }
 
 
-def test_the_context_is_the_weighted_sum_of_the_values_and_one_slider_changes_all_shares(shown):
-    view = shown(make(query=2))
-    expected = np.array(WEIGHTS[2]) @ VALUES
-    np.testing.assert_allclose(vector(view, "context"), expected, atol=0.0051)
-    np.testing.assert_allclose(vector(view, "recorded"), expected, atol=0.0051)
-    assert view.texts("[data-value^='change-']") == ["0", "0"]
-    pick(view, 0).click()
-    view.slider("slider-2").fill("1")
-    row = np.array([0.5, 0.125, 1, 0.25])
-    row /= row.sum()
-    assert shares(view) == [f"{weight:.2f}" for weight in row]
-    np.testing.assert_allclose(vector(view, "context"), row @ VALUES, atol=0.0051)
-    np.testing.assert_allclose(vector(view, "recorded"), np.array(WEIGHTS[0]) @ VALUES, atol=0.0051)
-    np.testing.assert_allclose(vector(view, "change"), (row - WEIGHTS[0]) @ VALUES, atol=0.0051)
-    assert view.locator(".al-total").text_content() == "Sliders add up to 1.88; share = slider / 1.88."
-    assert view.texts(".al-cell")[:4] == shares(view)
-
-
 def test_solid_columns_add_up_to_the_context(shown):
     """In the list a column is share x value; all of an entry stacked are as high as the context's column below."""
     view = shown(make())
-    heights = lambda kind: view.locator(kind).evaluate_all(  # noqa: E731
-        "all => all.map((i) => (parseFloat(i.style.height) * (i.style.top === '50%' ? -1 : 1)))"
-    )
-    solid = np.reshape(heights(".al-lines .al-solid"), (4, 2))
-    np.testing.assert_allclose(solid.sum(0), heights(".al-chart .al-now"), atol=0.05)
+    height = "parseFloat(one.style.height) * (one.style.top === '50%' ? -1 : 1)"
+    solid = np.reshape(view.each(".al-lines .al-solid", height), (4, 2))
+    np.testing.assert_allclose(solid.sum(0), view.each(".al-chart .al-now", height), atol=0.05)
     np.testing.assert_allclose(solid, np.array(WEIGHTS[0])[:, None] * VALUES / 3 * 50, atol=0.01)
 
 
-def test_weights_and_values_change_together():
-    widget = make(query=2)
-    widget.put(["a"], ["b"], [[1]], [[2, 3, 4]])
-    assert (widget.query, widget.settings, widget.context.tolist()) == (0, [[1]], [[2, 3, 4]])
-
-
-def test_what_python_gives_is_left_as_it_was():
-    weights, values = softmaxed(9, 3, 4, 2)
-    kept = weights.copy(), values.copy()
-    widget = make(weights=weights, values=values)
-    widget.settings = np.zeros((3, 4))
-    assert np.array_equal(weights, kept[0]) and np.array_equal(values, kept[1])
-    assert widget.weights == kept[0].tolist()
-
-
-def test_the_context_and_the_shares_in_python_follow_the_sliders():
-    widget = make()
-    np.testing.assert_allclose(widget.context, np.array(WEIGHTS) @ VALUES)
-    widget.settings = [[0, 0, 0, 0.25], [0, 0, 0, 0], WEIGHTS[2]]
-    np.testing.assert_allclose(widget.context, [[3, -1], [0, 0], np.array(WEIGHTS[2]) @ VALUES])
-    np.testing.assert_allclose(widget.shares, [[0, 0, 0, 1], [0, 0, 0, 0], WEIGHTS[2]])
+TRAITS = {
+    "weights and values change together": (
+        dict(query=2),
+        lambda widget: widget.put(["a"], ["b"], [[1]], [[2, 3, 4]]),
+        dict(query=0, settings=[[1]], context=[[2, 3, 4]]),
+    ),
+    "what is given is left as it was": (
+        dict(weights=softmaxed(9, 3, 4, 2)[0], values=softmaxed(9, 3, 4, 2)[1]),
+        (sets(settings=np.zeros((3, 4))), dict(weights=softmaxed(9, 3, 4, 2)[0].tolist())),
+    ),
+    "the context and the shares follow the sliders": (
+        dict(),
+        dict(context=SUMS.tolist()),
+        sets(settings=[[0, 0, 0, 0.25], [0, 0, 0, 0], WEIGHTS[2]]),
+        dict(context=[[3, -1], [0, 0], SUMS[2].tolist()], shares=[[0, 0, 0, 1], [0, 0, 0, 0], WEIGHTS[2]]),
+    ),
+}
 
 
 def test_print_gets_the_map_and_the_context():
     grid, bars = make(query=1).picture().axes[:2]
     assert [text.get_text() for text in grid.texts][:4] == ["0.50", "0.12", "0.12", "0.25"]
     assert [label.get_text() for label in grid.get_xticklabels()] == ["le₀", "chat", "noir", "le₃"]
-    np.testing.assert_allclose([patch.get_width() for patch in bars.patches], np.array(WEIGHTS[1]) @ VALUES)
+    np.testing.assert_allclose([patch.get_width() for patch in bars.patches], SUMS[1])
 
 
 WORDS = ["(end)", "miru", "pipo", "un", "lo", "roka", "vesa", "segu"]
@@ -341,13 +293,11 @@ def test_a_slider_changes_the_word_that_is_said(shown):
     view = shown(SPEAKING)
     said = set()
     for query in range(3):
-        pick(view, query).click()
-        for j in range(4):
-            for k in range(4):
-                view.slider(f"slider-{k}").fill("1" if k == j else "0")
-            expected = WORDS[TAIL.says(np.eye(4)[j], query).argmax()]
-            assert view.locator(".al-said").inner_text() == expected
-            assert view.locator(".al-best .al-word").inner_text() == expected
-            assert f"Says “{expected}”" in view.said()
+        view.part("target", f"target-{query}").click()
+        for alone in np.eye(4):
+            for k, weight in enumerate(alone):
+                view.slider(f"slider-{k}").fill(f"{weight:.0f}")
+            expected = WORDS[TAIL.says(alone, query).argmax()]
+            view.shows({".al-said": expected, ".al-best .al-word": expected, "said~": f"Says “{expected}”"})
             said.add(expected)
     assert len(said) > 1

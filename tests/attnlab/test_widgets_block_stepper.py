@@ -1,7 +1,5 @@
 """The block stepper: its shapes and parameters are those of the real blocks, and every control does what it says."""
 
-from __future__ import annotations
-
 import math
 
 import pytest
@@ -151,19 +149,6 @@ def test_given_lines_take_the_place_of_the_widgets_own(shown):
     assert flow(view, "llama", code={"encoder": lines})["lines"][-1] == "x ← x + f"
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_step_goes_through_every_edge_to_the_end(shown, kind):
-    view = shown(BlockStepper(kind))
-    for at in range(STEPS[kind]):
-        assert view.get("step") == at
-        assert view.locator("[data-node][aria-current=step]").get_attribute("data-now") == "now"
-        assert view.locator(".bs-edge[data-now=now]").count() >= 1
-        view.press("Step")
-    assert view.get("step") == STEPS[kind] - 1
-    assert view.get_by_role("button", name="Step", exact=True).get_attribute("aria-disabled") == "true"
-    assert view.locator(".bs-edge[data-now=later]").count() == 0
-
-
 SHAPES = {
     "encoder": {"attention.weights": "weights (2, 2, 3, 3)", "feed_forward.W_1": "u (2, 3, 8)"},
     "decoder": {
@@ -190,99 +175,85 @@ LEARNED = {
         3: "Nothing is learned here.",
     },
 }
+NOW = "=> document.querySelectorAll('.bs-edge[data-now=now]').length >= 1"
 LINE = ".bs-code-line[aria-current]"
 CONTROLS = {
-    "back, start, end, a box and a line go where they say": (
-        BlockStepper("decoder", step=4),
-        "Back",
-        dict(step=3),
-        "End",
-        dict(step=17),
-        "Start",
-        {"step": 0, "go=back@aria-disabled": "true"},
-        "node=memory",
-        {"step": 8, LINE: "memory comes in"},
-        "Encoder | line=line-6",
-        {"node=add_1@aria-current": "step", ".bs-line": "x ← x + a"},
+    **{
+        f"step goes through every edge to the end: {kind}": (
+            BlockStepper(kind),
+            *(
+                ({"step": at, "[data-node][aria-current=step]@data-now": "now", NOW: True}, "Step")
+                for at in range(STEPS[kind])
+            ),
+            {"step": STEPS[kind] - 1, "go=step@aria-disabled": "true", ".bs-edge[data-now=later]": 0},
+        )
+        for kind in KINDS
+    },
+    "the axes are named, the part looked at is marked, and buttons, boxes and lines go where they say": (
+        BlockStepper("decoder", step=9),
+        {"[data-value=shapes] > span": ["q (batch, n_heads, n, d_head)", "k, v (batch, n_heads, n_memory, d_head)"]},
+        (sets(step=10), {".bs-here": 3, ".bs-here[data-part=cross_attention]": 3}),
+        ("Back", dict(step=9)),
+        ("End", dict(step=17)),
+        ("Start", {"step": 0, "go=back@aria-disabled": "true"}),
+        ("node=memory", {"step": 8, LINE: "memory comes in"}),
+        ("Encoder | line=line-6", {"node=add_1@aria-current": "step", ".bs-line": "x ← x + a"}),
+        # Another block starts at its start.
+        ("Llama", {"kind": "llama", "step": 0, "[data-node]": STEPS["llama"]}),
+        {"pressed kind": ["llama"], "focus": "llama"},
     ),
     "a line for several steps goes to the first and stays marked": (
         BlockStepper(code=["in", "h = n(x)", "a = attention(h)", "", "", "", "x = x + a", "h", "f", "", "out"]),
-        "line=line-2",
-        dict(step=2),
-        *({LINE: "a = attention(h)"}, "Step") * 4,
+        ("line=line-2", dict(step=2)),
+        *[({LINE: "a = attention(h)"}, "Step")] * 4,
         {LINE: "x = x + a"},
     ),
-    "another block starts at its start": (
-        BlockStepper(step=5),
-        "Llama",
-        {"kind": "llama", "step": 0, "[data-node]": STEPS["llama"], "pressed kind": ["llama"], "focus": "llama"},
+    "the shape is on the edge and is said": (
+        BlockStepper(),
+        *(
+            (
+                f"kind={kind}",
+                *((f"node={name}", {f"shape={name}": words, "said~": f"Out: {words}."}) for name, words in own.items()),
+            )
+            for kind, own in SHAPES.items()
+        ),
     ),
-    **{
-        f"the shape is on the edge and is said: {kind}": (
-            BlockStepper(kind),
-            *(
-                step
-                for name, words in shapes.items()
-                for step in (f"node={name}", {f"shape={name}": words, "said~": f"Out: {words}."})
-            ),
-        )
-        for kind, shapes in SHAPES.items()
-    },
-    "the axes are named and the part looked at is marked": (
-        BlockStepper("decoder", step=9),
-        {"[data-value=shapes] > span": ["q (batch, n_heads, n, d_head)", "k, v (batch, n_heads, n_memory, d_head)"]},
-        sets(step=10),
-        {".bs-here": 3, ".bs-here[data-part=cross_attention]": 3},
+    "parameters come with their product": (
+        BlockStepper(),
+        *(
+            (f"kind={kind}", *((sets(step=at), {"=learns": text}) for at, text in words.items()))
+            for kind, words in LEARNED.items()
+        ),
     ),
-    **{
-        f"parameters come with their product: {kind}": (
-            BlockStepper(kind),
-            *(step for at, text in words.items() for step in (sets(step=at), {"=learns": text})),
-        )
-        for kind, words in LEARNED.items()
-    },
     "large counts are written in groups of three": (
         BlockStepper("llama", d_model=4096, n_heads=32, n_kv_heads=8, d_ff=14336),
         {"=total": "218,112,000"},
     ),
-    "an addition is said to replace nothing": (
+    "it says how many query heads share a key head": (
+        BlockStepper("llama", d_model=8, n_heads=4, n_kv_heads=1, step=4),
+        {"said~": "serves 4 query heads, so there are 4 copies"},
+        (sets(n_kv_heads=2), {"said~": "serves 2 query heads"}),
+        (sets(n_kv_heads=4), {"said~": "nothing is repeated"}),
+    ),
+    "the keyboard walks through diagram and code": (
+        BlockStepper(),
+        ("node=x: ArrowDown", {"step": 1, ":focus@aria-current": "step"}),
+        ("keys: ArrowDown", dict(step=2)),
+        ("keys: ArrowUp", dict(step=1)),
+        ("keys: End ArrowDown", {"step": 10, ":focus@aria-current": "step"}),
+        ("keys: Home", dict(step=0)),
+        ("keys: Tab ArrowDown", {"step": 1, ":focus": "h ← norm_1(x)"}),
+    ),
+    "an addition is said to replace nothing, a box can be heard, and a button keeps the focus at the end": (
         BlockStepper(step=6),
         {
             "said": "Step 7 of 11: The sub-layer's result is added. It replaces nothing: what was in the stream is "
             "still in the sum. Out: x (2, 3, 4)."
         },
-    ),
-    **{
-        f"it says how many query heads share a key head of {n_kv_heads}": (
-            BlockStepper("llama", d_model=8, n_heads=4, n_kv_heads=n_kv_heads, step=4),
-            {"said~": words},
-        )
-        for n_kv_heads, words in [
-            (1, "serves 4 query heads, so there are 4 copies"),
-            (2, "serves 2 query heads"),
-            (4, "nothing is repeated"),
-        ]
-    },
-    "the keyboard walks through diagram and code": (
-        BlockStepper(),
-        "node=x: ArrowDown",
-        {"step": 1, ":focus@aria-current": "step"},
-        "keys: ArrowDown",
-        dict(step=2),
-        "keys: ArrowUp",
-        dict(step=1),
-        "keys: End ArrowDown",
-        {"step": 10, ":focus@aria-current": "step"},
-        "keys: Home",
-        dict(step=0),
-        "keys: Tab ArrowDown",
-        {"step": 1, ":focus": "h ← norm_1(x)"},
-    ),
-    "a box can be heard and a button that can go no further keeps the focus": (
-        BlockStepper(step=9),
+        sets(step=9),
         {"[aria-label='W_1, GELU, step 9 of 11: u (2, 3, 8)']": 1},
-        "go=step: Enter Enter",
-        {"step": 10, "focus": "step", "[data-node][tabindex='0']": 1, "[data-line][tabindex='0']": 1},
+        ("go=step: Enter Enter", {"step": 10, "focus": "step"}),
+        {"[data-node][tabindex='0']": 1, "[data-line][tabindex='0']": 1},
     ),
 }
 
@@ -314,21 +285,26 @@ def test_edges_begin_and_end_at_their_boxes(shown, kind, width):
     assert view.evaluate(ASTRAY) == []
 
 
-def test_sizes_follow_in_python_and_a_shorter_block_takes_less_room_and_fewer_steps():
+def test_a_shorter_block_takes_less_room_and_fewer_steps():
     widget = BlockStepper("decoder", step=17)
-    widget.d_ff = 16
-    assert widget.parameters["feed_forward"] == 4 * 16 + 16 + 16 * 4 + 4
     before = widget.min_height
     widget.kind = "encoder"
     assert widget.step == widget.last == 10
     assert widget.min_height <= before - ROW * (STEPS["decoder"] - STEPS["encoder"])
 
 
-def test_lines_that_are_given_are_left_as_they_were():
-    lines = [f"line {i}" for i in range(11)]
-    widget = BlockStepper(code=lines)
-    widget.code["encoder"][0] = "changed"
-    assert lines[0] == "line 0"
+LINES = [f"line {i}" for i in range(11)]
+TRAITS = {
+    "sizes follow": (
+        dict(),
+        sets(d_ff=16),
+        dict(parameters=dict(norm_1=8, attention=4 * 16, norm_2=8, feed_forward=4 * 16 + 16 + 16 * 4 + 4)),
+    ),
+    "lines that are given are left as they were": (
+        dict(code=LINES),
+        lambda widget: widget.code["encoder"].__setitem__(0, "changed"),
+    ),
+}
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -20,14 +20,7 @@ BLOCKS = [
     BlockSwitches(TINY, window=True, experts=True, sink=True, tokens=2048),
 ]
 FIXTURES = [state_of(block) for block in BLOCKS]
-EXAMPLES = [
-    (
-        BlockSwitches(),
-        *({name: True} for name in SWITCHES),
-        dict(tokens=2**17),
-        "[data-switch=latent]",
-    )
-]
+EXAMPLES = [(BlockSwitches(), *({name: True} for name in SWITCHES), dict(tokens=2**17), "[data-switch=latent]")]
 SET = [dict(latent=True, tokens=4096), dict(tokens=3000)]
 AGAIN = BlockSwitches(window=True, tokens=2**15)
 STOPS = [*SWITCHES, "tokens", "reset"]
@@ -97,28 +90,22 @@ def test_what_the_published_models_have_is_what_their_switches_say():
     assert 24 * oss["used"] + 201_088 * 2880 == pytest.approx(3.6e9, rel=0.02)
 
 
-def test_a_switch_shows_what_it_changes_and_what_it_costs(shown):
-    view = shown(BlockSwitches())
-    assert view.texts("[data-times]") == ["× 1.00"] * 4 and not view.texts(".bs-changed span")
-    view.part("switch", "experts").click()
-    assert view.saved("experts") is True and view.pressed("switch") == ["experts"]
-    assert view.texts(".bs-changed span") == ["4 of 32 experts"]
-    own, base = (BlockSwitches(experts=on).numbers() for on in (True, False))
-    assert view.locator("[data-times=parameters]").inner_text() == f"× {own['parameters'] / base['parameters']:.2f}"
-    assert view.locator("[data-times=cache]").inner_text() == "× 1.00"
-    view.part("switch", "latent").click()
-    assert "one latent, one rotated key" in view.texts(".bs-changed span")
-    assert "latent as in DeepSeek-V3" in view.said()
-
-
-def test_a_window_saves_more_the_longer_the_text_is(shown):
-    view = shown(BlockSwitches(window=True, tokens=1024))
-    assert view.locator("[data-times=cache]").inner_text() == "× 1.00"
-    for _ in range(7):
-        view.part("slider", "tokens").press("ArrowRight")
-    assert view.saved("tokens") == 2**17 and view.text("tokens") == "131,072"
-    assert view.locator("[data-times=cache]").inner_text() == "× 0.17"
-
-
-def test_sizes_left_out_are_those_published():
-    assert BlockSwitches(dict(d_ff=10)).sizes == SIZES | dict(d_ff=10)
+SLIDERS = [(BlockSwitches(window=True), "tokens", [2**doublings for doublings in range(10, 18)])]
+PARAMETERS = BlockSwitches(experts=True).numbers()["parameters"] / BlockSwitches().numbers()["parameters"]
+CONTROLS = {
+    "a switch shows what it changes and what it costs": (
+        BlockSwitches(),
+        {"[data-times]": ["× 1.00"] * 4, ".bs-changed span": 0},
+        ("switch=experts", {"experts": True, "pressed switch": ["experts"], ".bs-changed span": ["4 of 32 experts"]}),
+        {"times=parameters": f"× {PARAMETERS:.2f}", "times=cache": "× 1.00"},
+        ("switch=latent", {".bs-changed span~": ["one latent, one rotated key"], "said~": "latent as in DeepSeek-V3"}),
+    ),
+    "a window saves more the longer the text is": (
+        BlockSwitches(window=True, tokens=1024),
+        {"times=cache": "× 1.00"},
+        ("slider=tokens: End", {"tokens": 2**17, "=tokens": "131,072", "times=cache": "× 0.17"}),
+    ),
+}
+TRAITS = {
+    "sizes left out are those published": (dict(sizes=dict(d_ff=10)), dict(sizes=SIZES | dict(d_ff=10))),
+}

@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from attnlab.widgets import CacheCalculator
-from tests.attnlab.widget_page import state_of
+from tests.attnlab.widget_page import sets, state_of
 
 # Small enough to make the arrays; each has something of its own.
 TOYS = [
@@ -104,65 +104,29 @@ def reference(state):
     }
 
 
-@pytest.mark.parametrize(
-    "name, kind, token_bytes",
-    [
-        # In two bytes per number. A token of GPT-3: 2 x 96 layers x 12,288 x 2; of DeepSeek-V3: 61 x (512 + 64) x 2.
-        ("SmolLM2-135M", "GQA", 23_040),
-        ("Llama-2-7B", "MHA", 524_288),
-        ("Mistral-7B", "GQA", 131_072),
-        ("Llama-3-8B", "GQA", 131_072),
-        ("Llama-3-70B", "GQA", 327_680),
-        ("DeepSeek-V3", "MLA", 70_272),
-        ("gpt-oss-20b", "GQA", 49_152),
-        ("GPT-3 175B", "MHA", 4_718_592),
-    ],
-)
-def test_a_token_of_a_published_model(shown, name, kind, token_bytes):
-    found = shown(CALCULATORS[0]).compute(state_of(CacheCalculator(preset=name)))
-    chosen = found["models"][found["chosen"]]
-    assert (chosen["name"], chosen["kind"], chosen["token_bytes"]) == (name, kind, token_bytes)
+# In two bytes per number. A token of GPT-3: 2 x 96 layers x 12,288 x 2; of DeepSeek-V3: 61 x (512 + 64) x 2.
+PUBLISHED = {
+    "SmolLM2-135M": ("GQA", 23_040),
+    "Llama-2-7B": ("MHA", 524_288),
+    "Mistral-7B": ("GQA", 131_072),
+    "Llama-3-8B": ("GQA", 131_072),
+    "Llama-3-70B": ("GQA", 327_680),
+    "DeepSeek-V3": ("MLA", 70_272),
+    "gpt-oss-20b": ("GQA", 49_152),
+    "GPT-3 175B": ("MHA", 4_718_592),
+}
+LARGEST = CacheCalculator(context=2**19, batch=512, bytes_per_element=4)
+KNOWN = [(state_of(LARGEST), {"models.-1.bytes": 2 * 96 * 96 * 128 * 4 * 2**19 * 512})]
 
 
-def test_the_largest_cache_is_still_counted_exactly(shown):
-    largest = CacheCalculator(context=2**19, batch=512, bytes_per_element=4)
-    found = shown(largest).compute(state_of(largest))["models"]
-    assert found[-1]["bytes"] == 2 * 96 * 96 * 128 * 4 * 2**19 * 512
+def test_a_token_of_a_published_model(shown):
+    models = shown(CALCULATORS[0]).compute(state_of(CacheCalculator()))["models"]
+    assert {one["name"]: (one["kind"], one["token_bytes"]) for one in models} == PUBLISHED
 
 
 def test_the_picture_for_print_has_the_same_sizes():
     for calculator, state in zip(CALCULATORS, FIXTURES):
         assert calculator.sizes() == list(zip(sizes(state), sizes(state, plain=True)))
-
-
-def ratio(view, name):
-    return view.part("ratio", name).inner_text()
-
-
-def test_the_sizes_of_llama_3_of_a_window_and_of_a_latent_row(shown):
-    """The 69 GB sometimes given for 128k tokens counts 32 key/value heads; the model has 8."""
-    view = shown(CacheCalculator(context=131072))
-    assert view.text("headline") == "Llama-3-8B: 17.2 GB = 16.0 GiB"
-    assert (view.part("size", "Llama-3-8B").inner_text(), ratio(view, "Llama-3-8B")) == ("17.2 GB", "÷ 4")
-    assert view.text("formula") == (
-        "32 layers × 2 × 8 heads × 128 × 131,072 tokens × 1 text × 2 bytes = 17,179,869,184 bytes"
-    )
-    assert view.text("source") == "arXiv:2407.21783"
-    view.set(preset="Mistral-7B", context=16384)
-    assert ratio(view, "Mistral-7B") == "÷ 16"
-    assert "× 4,096 tokens of the window ×" in view.text("formula")
-    view.field("context").fill("4096")
-    assert ratio(view, "Mistral-7B") == "÷ 4"
-    assert "window" not in view.text("formula")
-    view.set(preset="gpt-oss-20b", context=16384)
-    assert view.text("formula").startswith(
-        "(12 layers × 128 tokens of the window + 12 × 16,384) × 2 × 8 heads × 64 × 1 text × 2 bytes = "
-    )
-    assert "a window of the tokens in 12 of 24 layers;" in view.said()
-    view.set(preset="DeepSeek-V3", context=1)
-    assert view.text("formula") == "61 layers × (512 + 64) × 1 token × 1 text × 2 bytes = 70,272 bytes"
-    assert ratio(view, "DeepSeek-V3") == f"÷ {2 * 128 * 128 / 576:.1f}"
-    assert view.text("headline") == "DeepSeek-V3: 0.0000703 GB = 0.0000654 GiB"
 
 
 DOTS = """() => [...document.querySelectorAll(".cc-track")].map((track) => [".cc-own", ".cc-mha"].map((dot) => {
@@ -192,51 +156,58 @@ def test_the_smallest_and_the_largest_cache_can_be_told_apart(shown):
     assert gpt - smol > 100 and dots[0][1] - smol > 20
 
 
-def test_the_summary_gives_the_reason(shown):
-    view = shown(CacheCalculator(batch=2))
-    assert view.said() == (
-        "The cache of Llama-3-8B for 8,192 tokens and 2 texts, 2 bytes per number, takes 2.15 GB, which is 2.00 "
-        "GiB. It keeps 8 of 32 heads; as plain multi-head attention it would be 4.00 times as large."
-    )
-    view.set(preset="Llama-2-7B")
-    assert view.said().endswith("keys and values of every head and every token are kept.")
-    view.set(preset="DeepSeek-V3")
-    assert "It keeps one latent row for all 128 heads;" in view.said()
-
-
-@pytest.mark.parametrize("name, most", [("context", 2**19), ("batch", 512)])
-def test_a_field_and_its_slider_move_together(shown, name, most):
-    view = shown(CacheCalculator())
-    field, slider = view.field(name), view.slider(name)
-    slider.press("End")
-    assert (view.saved(name), field.input_value()) == (most, str(most))
-    slider.press("ArrowLeft")
-    assert view.saved(name) == most // 2
-    field.fill("48")
-    assert (view.saved(name), slider.input_value(), slider.get_attribute("aria-valuetext")) == (48, "6", "48")
-    field.press("ArrowUp")
-    assert view.saved(name) == 49
-    slider.press("Home")
-    assert (view.saved(name), field.input_value()) == (1, "1")
-
-
-def test_a_model_and_bytes_per_element_are_chosen_and_marked(shown):
-    view = shown(CacheCalculator())
-    for width, formats, size in [
-        ("1", "int8, float8", "0.537"),
-        ("4", "float32", "2.15"),
-        ("2", "float16, bfloat16", "1.07"),
-    ]:
-        view.part("bytes", width).click()
-        assert (view.saved("bytes_per_element"), view.pressed("bytes")) == (int(width), [width])
-        assert view.text("format") == formats and view.part("size", "Llama-3-8B").inner_text() == f"{size} GB"
-    view.part("model", "GPT-3 175B").click()
-    assert (view.saved("preset"), view.pressed("model")) == ("GPT-3 175B", ["GPT-3 175B"])
-    assert view.text("headline").startswith("GPT-3 175B: 38.7 GB")
-
-
-def test_own_models_are_taken_with_the_first_chosen():
-    calculator = CacheCalculator([dict(TOYS[5], n_layers=np.int64(2))])
-    assert calculator.preset == "latent"
-    filled = dict(source="", n_kv_heads=0, window=0, window_layers=0)
-    assert calculator.presets[0] == dict(TOYS[5], n_layers=2, **filled)
+SLIDERS = [
+    (CacheCalculator(), "context", [2**doublings for doublings in range(20)], 48),
+    (CacheCalculator(), "batch", [2**doublings for doublings in range(10)], 48),
+]
+CONTROLS = {
+    # The 69 GB sometimes given for 128k tokens counts 32 key/value heads; the model has 8.
+    "the sizes of Llama 3, of a window and of a latent row": (
+        CacheCalculator(context=131072),
+        {"=headline": "Llama-3-8B: 17.2 GB = 16.0 GiB", "=source": "arXiv:2407.21783"},
+        {"size=Llama-3-8B": "17.2 GB", "ratio=Llama-3-8B": "÷ 4"},
+        {"=formula": "32 layers × 2 × 8 heads × 128 × 131,072 tokens × 1 text × 2 bytes = 17,179,869,184 bytes"},
+        sets(preset="Mistral-7B", context=16384),
+        {"ratio=Mistral-7B": "÷ 16", "=formula~": "× 4,096 tokens of the window ×"},
+        ("field=context := 4096", {"ratio=Mistral-7B": "÷ 4", "=formula~": "× 4,096 tokens × 1 text"}),
+        sets(preset="gpt-oss-20b", context=16384),
+        {"=formula~": "(12 layers × 128 tokens of the window + 12 × 16,384) × 2 × 8 heads × 64 × 1 text × 2 bytes = "},
+        {"said~": "a window of the tokens in 12 of 24 layers;"},
+        sets(preset="DeepSeek-V3", context=1),
+        {"=formula": "61 layers × (512 + 64) × 1 token × 1 text × 2 bytes = 70,272 bytes"},
+        {"ratio=DeepSeek-V3": f"÷ {2 * 128 * 128 / 576:.1f}"},
+        {"=headline": "DeepSeek-V3: 0.0000703 GB = 0.0000654 GiB"},
+    ),
+    "the summary gives the reason": (
+        CacheCalculator(batch=2),
+        {
+            "said": "The cache of Llama-3-8B for 8,192 tokens and 2 texts, 2 bytes per number, takes 2.15 GB, which is "
+            "2.00 GiB. It keeps 8 of 32 heads; as plain multi-head attention it would be 4.00 times as large."
+        },
+        (sets(preset="Llama-2-7B"), {"said~": "keys and values of every head and every token are kept."}),
+        (sets(preset="DeepSeek-V3"), {"said~": "It keeps one latent row for all 128 heads;"}),
+    ),
+    "a model and the bytes per number are chosen and marked, and the sliders are near the numbers": (
+        CacheCalculator(),
+        *(
+            (f"bytes={width}", {"bytes_per_element": width, "pressed bytes": [str(width)]})
+            + ({"=format": formats, "size=Llama-3-8B": size},)
+            for width, formats, size in [
+                (1, "int8, float8", "0.537 GB"),
+                (4, "float32", "2.15 GB"),
+                (2, "float16, bfloat16", "1.07 GB"),
+            ]
+        ),
+        ("field=context := 48 | field=batch := 48", {"slider=context@value": "6", "slider=batch@value": "6"}),
+        sets(context=8192, batch=1),
+        ("model=GPT-3 175B", {"preset": "GPT-3 175B", "pressed model": ["GPT-3 175B"]}),
+        {"=headline~": "GPT-3 175B: 38.7 GB"},
+    ),
+}
+TRAITS = {
+    "own models are taken with the first chosen": (
+        dict(presets=[dict(TOYS[5], n_layers=np.int64(2))]),
+        dict(preset="latent"),
+        dict(presets=[dict(TOYS[5], n_layers=2, source="", n_kv_heads=0, window=0, window_layers=0)]),
+    ),
+}

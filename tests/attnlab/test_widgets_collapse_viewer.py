@@ -1,7 +1,5 @@
 """Tokens that collapse: their points and cosines are PyTorch's, and the switch moves from one tower to the other."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch
@@ -56,15 +54,15 @@ def test_points_are_directions_seen_in_a_plane():
         assert (np.linalg.norm(flat[:, :, None] - flat[:, None], axis=-1) <= apart + 1e-3).all()
 
 
-def test_without_the_sum_all_tokens_end_as_one_point(shown):
-    view = shown(CollapseViewer(floor=6))
-    assert view.number("alike") == pytest.approx(1, abs=0.01)
-    assert "one point" in view.said()
-    view.press("add")
-    assert view.saved("add") is True
-    assert view.number("alike") < 0.9
-    assert "different points" in view.said()
-    assert view.locator(".cv-formula").inner_text() == "x ← x + attention(x)"
+SLIDERS = [(CollapseViewer(), "floor", range(7))]
+CONTROLS = {
+    "without the sum all tokens end as one point": (
+        CollapseViewer(floor=6),
+        {"#alike": pytest.approx(1, abs=0.01), "said~": "one point"},
+        ("add", {"add": True, "said~": "different points", ".cv-formula": "x ← x + attention(x)"}),
+        {"=> Number(document.querySelector('[data-value=alike]').textContent) < 0.9": True},
+    ),
+}
 
 
 def test_print_gets_both_towers_and_both_curves():

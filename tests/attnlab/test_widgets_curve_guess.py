@@ -41,6 +41,17 @@ def reference(state):
     return {"drawn": drawn, "errors": np.abs(drawn - state["truth"]).mean(1)}
 
 
+OFF = np.abs(TRUTH["sines"] - 0.25).mean()
+CONTROLS = {
+    "the truth is hidden until it is asked for": (
+        make(guesses=[[0.25] * 7] * 4),
+        {".cg-truth": False, "=verdict": "Draw your guess for “nothing”."},
+        ("show | curve=sines", {".cg-truth": True, "chosen": 1, "shown": True}),
+        {"=verdict": f"Your guess for “sines” is off by {OFF:.2f} on average."},
+    ),
+}
+
+
 def test_a_stroke_draws_the_guess_and_the_keys_move_a_point(shown):
     view = shown(make())
     box = view.locator(".cg-plot").bounding_box()
@@ -53,14 +64,3 @@ def test_a_stroke_draws_the_guess_and_the_keys_move_a_point(shown):
     assert view.saved("guesses")[1] == [0.5] * 7
     assert view.part("knot", "3").get_attribute("aria-valuenow") == "0.55"
     assert view.part("knot", "6").get_attribute("aria-label") == "nothing at 47"
-
-
-def test_the_truth_is_hidden_until_it_is_asked_for(shown):
-    view = shown(make(guesses=[[0.25] * 7] * 4))
-    truth = view.locator(".cg-truth")
-    assert not truth.is_visible() and view.text("verdict") == "Draw your guess for “nothing”."
-    view.press("show")
-    view.part("curve", "sines").click()
-    assert truth.is_visible() and view.saved("chosen", "shown") == [1, True]
-    off = np.abs(np.array(TRUTH["sines"]) - 0.25).mean()
-    assert view.text("verdict") == f"Your guess for “sines” is off by {off:.2f} on average."

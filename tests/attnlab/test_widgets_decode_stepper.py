@@ -1,10 +1,12 @@
-"""The decode stepper: its counts against loops that do the work one by one, and each of its controls in a browser."""
+"""The decode stepper: its counts against those of PyTorch's operations, and each of its controls in a browser."""
 
 import numpy as np
 import pytest
+import torch
+from torch.utils.flop_counter import FlopCounterMode
 
 from attnlab.widgets import DecodeStepper
-from tests.attnlab.widget_page import state_of
+from tests.attnlab.widget_page import frame_clock, sets, state_of
 
 SCHEMES = ["mha", "gqa", "mqa", "mla"]
 SMALL = dict(n_layers=3, n_heads=4, n_kv_heads=2, d_head=2, prompt=["a", "b"], continuation=["c", "d", "e"])
@@ -36,15 +38,9 @@ REFUSED = [
 REFUSED_LATER = [("n_heads", 4, "n_heads")]  # sizes stay what they were made with
 STOPS = ["back", "next", "reset", *SCHEMES]
 WORDY = dict(prompt=["announced"] * 8, continuation=["understanding"] * 8)
+CHOICES = [dict(scheme=scheme, step=step) for scheme, step in zip(SCHEMES, (0, 1, 2, 4))]
 EXAMPLES = [
-    (
-        DecodeStepper(),
-        dict(scheme="mha", step=0),
-        dict(scheme="gqa", step=1),
-        dict(scheme="mqa", step=2),
-        dict(scheme="mla", step=4),
-        dict(scheme="mha"),
-    ),
+    (DecodeStepper(), *CHOICES, dict(scheme="mha")),
     (DecodeStepper(**SMALL), dict(step=1)),
     (DecodeStepper(**OPTIONS[3]),),
 ]
@@ -55,66 +51,42 @@ EXTREMES = [
 ]
 
 
-class Counting:
-    """Attention of a model whose numbers do not matter: every multiply-add is one turn of a loop."""
-
-    def __init__(self, n_layers, n_heads, kv_heads, d_head, d_model, bytes_per_element):
-        self.sizes = n_layers, n_heads, kv_heads, d_head, d_model
-        self.width = bytes_per_element
-        self.kept = [[] for _ in range(n_layers)]  # for each layer the arrays of keys and values, one pair per token
-        self.rows = 0  # tokens whose keys and values were computed
-
-    def read(self, tokens, use_cache):
-        """Multiply-adds of one pass over `tokens` new tokens, (projections, attention), summed over layers."""
-        n_layers, n_heads, kv_heads, d_head, d_model = self.sizes
-        projections = attention = 0
-        self.rows += tokens
-        for layer in range(n_layers):
-            rows = [np.zeros((2, kv_heads, d_head), dtype=f"f{self.width}") for _ in range(tokens)]
-            for _ in range(tokens):
-                for heads in (n_heads, kv_heads, kv_heads):  # W_q, W_k, W_v: each number is a sum of d_model products
-                    for _ in range(heads * d_head):
-                        projections += d_model
-                for _ in range(d_model):  # W_o
-                    projections += n_heads * d_head
-            keys = (self.kept[layer] if use_cache else []) + rows
-            for _ in range(n_heads):
-                for _ in range(tokens):
-                    for _ in keys:
-                        attention += d_head  # a score
-                        attention += d_head  # a value, weighted and added
-            if use_cache:
-                self.kept[layer] = keys
-        return projections, attention
-
-    def nbytes(self):
-        return sum(pair.nbytes for layer in self.kept for pair in layer)
+def products(state, heads, tokens, keys):
+    """Multiply-adds of a layer that reads so many tokens at so many keys, as PyTorch counts them: maps, attention."""
+    width, d_model = state["d_head"], state["d_model"]
+    maps = [(tokens, d_model, many * width) for many in (state["n_heads"], heads, heads)]  # W_q, W_k, W_v
+    maps += [(tokens, state["n_heads"] * width, d_model)]  # W_o
+    attention = [(tokens, width, keys), (tokens, keys, width)] * state["n_heads"]  # scores, and values weighted
+    for sizes in (maps, attention):
+        with FlopCounterMode(display=False) as counter:
+            for n, inner, m in sizes:
+                torch.empty(n, inner, device="meta") @ torch.empty(inner, m, device="meta")
+        yield counter.get_total_flops() / 2
 
 
 def decode(state, use_cache):
     """Every pass: tokens, keys, multiply-adds and what is held, by writing the continuation token by token."""
     heads = dict(mha=state["n_heads"], gqa=state["n_kv_heads"], mqa=1)[state["scheme"]]
-    sizes = state["n_layers"], state["n_heads"], heads, state["d_head"], state["d_model"]
-    model = Counting(*sizes, state["bytes_per_element"])
-    text, unread, passes, so_far = list(state["prompt"]), list(state["prompt"]), [], 0
-    for word in state["continuation"]:
-        fed = unread if use_cache else text
-        projections, attention = model.read(len(fed), use_cache)
-        so_far += projections + attention
+    passes, n_layers, first = [], state["n_layers"], len(state["prompt"])
+    for keys in range(first, first + len(state["continuation"])):
+        tokens = 1 if use_cache and passes else keys
+        projections, attention = products(state, heads, tokens, keys)
+        total = n_layers * (projections + attention)
+        kept = np.zeros((n_layers, keys, 2, heads, state["d_head"]), dtype=f"f{state['bytes_per_element']}")
+        before = passes[-1] if passes else dict(so_far=0, rows_so_far=0)
         passes.append(
             dict(
-                tokens=len(fed),
-                keys=len(text),
-                layer=(projections + attention) / state["n_layers"],
-                projections=projections / state["n_layers"],
-                attention=attention / state["n_layers"],
-                total=projections + attention,
-                so_far=so_far,
-                rows_so_far=model.rows,
-                bytes=model.nbytes(),
+                tokens=tokens,
+                keys=keys,
+                layer=projections + attention,
+                projections=projections,
+                attention=attention,
+                total=total,
+                so_far=before["so_far"] + total,
+                rows_so_far=before["rows_so_far"] + tokens,
+                bytes=kept.nbytes,
             )
         )
-        text, unread = text + [word], [word]
     return passes
 
 
@@ -139,18 +111,21 @@ def reference(state):
     }
 
 
-def test_mla_keeps_one_row_whatever_the_heads_and_counts_no_multiply_adds(shown):
-    view = shown(DecodeStepper())
-    for n_heads in (2, 4, 16):
-        found = view.compute(state_of(DecodeStepper(**{**MLA, "n_heads": n_heads})))
-        assert found["numbers"]["mla"] == 5 + 3
-        # 3 layers, 4 tokens read after pass 2, 2 bytes each
-        assert found["held_bytes"]["mla"] == sum(2 for _ in range(3) for _ in range(4) for _ in range(5 + 3))
-        assert found["passes"][2]["cached"]["total"] is found["passes"][2]["full"]["so_far"] is None
-        assert found["ratio"] is None and found["passes"][2]["full"]["rows_so_far"] == 2 + 3 + 4
+KNOWN = [
+    # 3 layers, 4 tokens read after pass 2, 2 bytes each; a row has 5 + 3 numbers, whatever the heads.
+    (
+        state_of(DecodeStepper(**{**MLA, "n_heads": n_heads})),
+        {"numbers.mla": 5 + 3, "held_bytes.mla": 3 * 4 * 2 * (5 + 3), "passes.2.full.rows_so_far": 2 + 3 + 4}
+        | dict.fromkeys(["passes.2.cached.total", "passes.2.full.so_far", "ratio"], np.nan),
+    )
+    for n_heads in (2, 4, 16)
+] + [
     # Table 1 of arXiv:2405.04434, for the sizes of DeepSeek-V2: MHA 2 n_h d_h, GQA 2 n_g d_h, MQA 2 d_h, MLA 9/2 d_h.
-    found = view.compute(state_of(DecodeStepper(n_layers=60, n_heads=128, n_kv_heads=8, d_head=128)))
-    assert found["numbers"] == dict(mha=2 * 128 * 128, gqa=2 * 8 * 128, mqa=2 * 128, mla=9 * 128 // 2)
+    (
+        state_of(DecodeStepper(n_layers=60, n_heads=128, n_kv_heads=8, d_head=128)),
+        {f"numbers.{name}": many * 128 for name, many in dict(mha=2 * 128, gqa=2 * 8, mqa=2, mla=9 / 2).items()},
+    )
+]
 
 
 def test_a_row_is_read_exactly_where_a_cache_had_it(shown):
@@ -162,12 +137,6 @@ def test_a_row_is_read_exactly_where_a_cache_had_it(shown):
     ]:
         found = view.compute(state_of(DecodeStepper(**SMALL, step=step)))
         assert found["rows"] == dict(cached=cached.split(), full=full.split())
-
-
-def cells(view, side, tokens, passes):
-    """Rows of first letters, a row for each token, a letter for each pass."""
-    states = [[view.part("cell", f"{side}-{place}-{index}") for index in range(passes)] for place in range(tokens)]
-    return "/".join("".join(cell.get_attribute("data-state")[0] for cell in row) for row in states)
 
 
 def test_the_counts_and_the_bars_tell_one_story(shown):
@@ -193,65 +162,6 @@ def test_the_counts_and_the_bars_tell_one_story(shown):
     assert view.locator("[data-side=full] .ds-there").count() == 3
 
 
-@pytest.mark.parametrize(
-    "step, cached, full",
-    [
-        (1, "nrl/nrl/wnl/lwl/lll", "nal/nal/wnl/lwl/lll"),  # passes to come are not drawn
-        (2, "nrr/nrr/wnr/lwn/llw", "naa/naa/wna/lwn/llw"),
-    ],
-)
-def test_the_rows_of_the_passes_are_a_line_with_a_cache_and_a_triangle_without(shown, step, cached, full):
-    view = shown(DecodeStepper(**SMALL, step=step))
-    assert (cells(view, "cached", 5, 3), cells(view, "full", 5, 3)) == (cached, full)
-
-
-def test_mla_shows_bytes_and_no_multiply_adds(shown):
-    view = shown(DecodeStepper(scheme="mla", step=1))
-    assert view.text("so_far-full") == "7 tokens processed"
-    assert view.text("held-mla") == f"{4 * 30 * (256 + 32) * 2:,}"
-    assert "The multiply-adds of MLA are not counted" in view.said()
-
-
-def test_schemes_may_be_left_out_of_sight(shown):
-    short = DecodeStepper(choose_scheme=False)
-    view = shown(short)
-    assert view.evaluate("document.querySelectorAll('.aw button').length") == 7
-    assert [view.part("scheme", name).is_visible() for name in SCHEMES] == [False] * 4
-    assert short.min_height < DecodeStepper().min_height
-
-
-def test_the_summary_gives_the_counts(shown):
-    assert shown(DecodeStepper(step=1)).said() == (
-        "Pass 2 of 5, writes “the₄”. With a cache it computes 1 row of K and V and reads 3; without one it computes 4, "
-        "3 of them again. So far there are 1.75 times as many multiply-adds without a cache. GQA holds 92,160 bytes "
-        "for 4 tokens."
-    )
-
-
-def test_next_goes_to_the_last_pass_and_back_to_the_prompt(shown):
-    view = shown(DecodeStepper(**SMALL))
-    for reached in (0, 1, 2, 2):
-        assert view.get("step") == reached
-        assert view.part("go", "next").get_attribute("aria-disabled") == str(reached == 2).lower()
-        view.press("next")
-    assert view.saved("step") == 2
-    for _ in range(3):
-        view.press("back")
-    assert view.saved("step") == 0
-    assert view.text("title") == "Pass 1 of 3 reads the prompt (prefill), writes “c”"
-
-
-def test_a_scheme_is_chosen_and_marked_and_its_bar_is_as_long_as_its_bytes(shown):
-    view = shown(DecodeStepper(step=4))
-    kept = dict(mha=2 * 9 * 64, gqa=2 * 3 * 64, mqa=2 * 64, mla=288)
-    for scheme, numbers in kept.items():
-        view.part("scheme", scheme).click()
-        assert view.saved("scheme") == scheme and view.pressed("scheme") == [scheme]
-        assert view.text(f"held-{scheme}") == f"{30 * 7 * numbers * 2:,}"
-    longest, *rest = [view.locator(".ds-bar i").nth(i).bounding_box()["width"] for i in range(4)]
-    assert [part / longest for part in rest] == pytest.approx([1 / 3, 1 / 9, 288 / 1152], abs=0.02)
-
-
 WIDTHS = """async (start) => {
   const bars = [...document.querySelectorAll(".ds-work")].map((one) => [...one.children]);
   const nodes = [...document.querySelectorAll(".ds-panels *")], seen = [];
@@ -268,7 +178,7 @@ WIDTHS = """async (start) => {
 
 
 def test_in_the_race_both_process_as_many_tokens_until_one_has_written_the_text(shown):
-    view = shown(DecodeStepper(**SMALL), reduced_motion="no-preference")
+    view = shown(DecodeStepper(**SMALL), before=frame_clock(), reduced_motion="no-preference")
     steps, _ = view.evaluate(WIDTHS, "[data-go=race]")
     cached, full = np.array([one for one in steps if one[1] < 99]).T[:, 1:]
     goal = 100 * 4 / 9  # of the 2 + 3 + 4 tokens without a cache, it takes 2 + 1 + 1
@@ -279,10 +189,62 @@ def test_in_the_race_both_process_as_many_tokens_until_one_has_written_the_text(
     view.press("race")
     view.press("next")  # ends it
     assert view.text("title").startswith("Pass 3 of 3")
-    assert shown(DecodeStepper()).part("go", "race").count() == 0
+
+
+STATES = {word[0]: word for word in ("now", "read", "written", "later", "again")}
+
+
+def cells(side, *rows):
+    """Seen: the states of the cells of a side, a row for each token, the first letter of a state for each pass."""
+    return {
+        f"cell={side}-{place}-{index}@data-state": STATES[letter]
+        for place, row in enumerate(rows)
+        for index, letter in enumerate(row)
+    }
+
+
+WALKS = [(DecodeStepper(**SMALL), "step", 2)]
+HELD = dict(mha=2 * 9 * 64, gqa=2 * 3 * 64, mqa=2 * 64, mla=288)
+BARS = ".ds-bar i => one.offsetWidth / document.querySelector('.ds-bar i').offsetWidth"
+CONTROLS = {
+    "the rows of the passes are a line with a cache and a triangle without": (
+        DecodeStepper(**SMALL),
+        {"=title": "Pass 1 of 3 reads the prompt (prefill), writes “c”"},
+        sets(step=1),  # passes to come are not drawn
+        cells("cached", "nrl", "nrl", "wnl", "lwl", "lll") | cells("full", "nal", "nal", "wnl", "lwl", "lll"),
+        sets(step=2),
+        cells("cached", "nrr", "nrr", "wnr", "lwn", "llw") | cells("full", "naa", "naa", "wna", "lwn", "llw"),
+    ),
+    "MLA shows bytes and no multiply-adds": (
+        DecodeStepper(scheme="mla", step=1),
+        {"=so_far-full": "7 tokens processed", "=held-mla": f"{4 * 30 * (256 + 32) * 2:,}"},
+        {"said~": "The multiply-adds of MLA are not counted", "go=race": 0},
+    ),
+    "schemes may be left out of sight": (
+        DecodeStepper(choose_scheme=False),
+        {".aw button": 7, "[data-scheme] => one.checkVisibility()": [False] * 4},
+    ),
+    "the summary gives the counts": (
+        DecodeStepper(step=1),
+        {
+            "said": "Pass 2 of 5, writes “the₄”. With a cache it computes 1 row of K and V and reads 3; without one it "
+            "computes 4, 3 of them again. So far there are 1.75 times as many multiply-adds without a cache. GQA holds "
+            "92,160 bytes for 4 tokens."
+        },
+    ),
+    "a scheme is chosen and marked, and its bar is as long as its bytes": (
+        DecodeStepper(step=4),
+        *(
+            (f"scheme={scheme}", {"scheme": scheme, "pressed scheme": [scheme], f"=held-{scheme}": f"{420 * many:,}"})
+            for scheme, many in HELD.items()
+        ),
+        {BARS: pytest.approx([many / HELD["mha"] for many in HELD.values()], abs=0.02)},
+    ),
+}
 
 
 def test_what_is_left_out_follows_from_the_rest():
     stepper = DecodeStepper(n_layers=np.int64(2), n_heads=4, n_kv_heads=2, d_head=16)
     assert (stepper.d_model, stepper.latent, stepper.rope, stepper.n_layers) == (64, 64, 8, 2)
     assert stepper.numbers_held() == dict(mha=128, gqa=64, mqa=32, mla=72)
+    assert DecodeStepper(choose_scheme=False).min_height < DecodeStepper().min_height

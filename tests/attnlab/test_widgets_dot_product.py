@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from attnlab.widgets import DotProductExplorer
-from tests.attnlab.widget_page import sets
+from tests.attnlab.widget_page import frame_clock, sets
 
 PAIRS = [
     ([2.0, 1.0], [0.5, 2.0]),
@@ -56,26 +56,22 @@ def reference(state):
     }
 
 
-def drag(view, tip, dx, dy):
-    x, y = view.middle(view.locator(f"[data-tip={tip}] .dp-dot"))
-    view.stroke((x, y), (x + dx / 2, y + dy / 2), (x + dx, y + dy))
+def tip(name):
+    return f"[data-tip={name}] .dp-dot"
 
 
-def grid_unit(view):
-    """CSS pixels from 0 to 1 on the grid that reaches to 4."""
-    return view.locator(".dp-plane").bounding_box()["width"] * 172 / 400 / 4
+def at(x, y):
+    """The spot of a point on the grid that reaches to 4."""
+    return f".dp-plane at {0.5 + 0.43 * x / 4},{0.5 - 0.43 * y / 4}"
 
 
-def test_the_angle_is_accurate_even_where_arrows_nearly_coincide(shown):
-    view = shown(DotProductExplorer())
-    for angle in [1e-7, 0.3, 49.0, 90.0, 179.9999999]:
-        turned = [3 * np.cos(np.radians(angle)), 3 * np.sin(np.radians(angle))]
-        assert view.compute({"a": [2.0, 0.0], "b": turned})["angle"] == pytest.approx(angle, rel=1e-6)
-    # What a cancellation leaves counts as across.
-    found = view.compute({"a": [0.1, 0.3], "b": [0.3, -0.1]})
-    assert (found["dot"], found["sign"], found["angle"]) == (0, 0, 90)
-
-
+KNOWN = [
+    (dict(a=[2, 0], b=[3 * np.cos(np.radians(angle)), 3 * np.sin(np.radians(angle))]), {"angle": angle})
+    for angle in [0.3, 49.0, 90.0]
+] + [
+    (dict(a=[0.1, 0.3], b=[0.3, -0.1]), dict(dot=0, sign=0, angle=90)),  # what a cancellation leaves counts as across
+    (dict(a=[0, 0], b=[3, 1]), dict(cosine=0, angle=np.nan, shadow=np.nan, dot=0)),
+]
 CONTROLS = {
     "products are added, the sign is named, and the grid grows with the arrows": (
         DotProductExplorer([-3, 1.5], [3.2, -4]),
@@ -83,60 +79,51 @@ CONTROLS = {
         {"=way-angle~": "|a| |b| cos θ = 3.35 × 5.12 × ("},
         sets(a=[2, 1], b=[0.5, 2]),
         *(
-            step
+            (sets(b=b), {".dp-sign": word, "said~": word})
             for b, word in [([3, 1], "toward a"), ([-1, 2], "across a"), ([-3, 1], "away from a")]
-            for step in (sets(b=b), {".dp-sign": word, "said~": word})
         ),
-        *(sets(b=[13, -2]), {".dp-tick:text-is('20')": 2}),
+        (sets(b=[13, -2]), {".dp-tick:text-is('20')": 2}),
     ),
     "a zero arrow has no direction": (DotProductExplorer([0, 0], [3, 1]), {"said~": "no direction"}),
     "the arrow keys move the tip in focus": (
         DotProductExplorer([2, 1], [0.5, 2]),
-        *("keys: Tab ArrowRight ArrowRight ArrowDown Shift+ArrowLeft Shift+ArrowUp", dict(a=[1.2, 1.9], b=[0.5, 2])),
-        *("keys: Tab ArrowLeft", {"b": [0.4, 2], "tip=b@aria-label~": "0.4, 2"}),
+        "keys: Tab ArrowRight ArrowRight ArrowDown Shift+ArrowLeft Shift+ArrowUp",
+        dict(a=[1.2, 1.9], b=[0.5, 2]),
+        ("keys: Tab ArrowLeft", {"b": [0.4, 2], "tip=b@aria-label~": "0.4, 2"}),
     ),
     "each number field sets its component and steps": (
         DotProductExplorer(),
-        *("field=a1 := -1.5", "field=a2 := 2,5", "field=b1 := −4", "field=b2 := 0.25"),
+        "field=a1 := -1.5 | field=a2 := 2,5 | field=b1 := −4 | field=b2 := 0.25",
         {"a": [-1.5, 2.5], "b": [-4, 0.25], "=headline": "a·b = 6.63"},
-        *("field=a1: ArrowUp", "field=b2: Shift+ArrowDown", dict(a=[-1.4, 2.5], b=[-4, -0.75])),
+        ("field=a1: ArrowUp | field=b2: Shift+ArrowDown", dict(a=[-1.4, 2.5], b=[-4, -0.75])),
     ),
     "presets move b and start again brings the first arrows back": (
         DotProductExplorer([2, 1], [0.5, 2]),
-        *({"=way-angle~": "× 0.651"}, "b twice as long", {"=way-angle~": "× 0.651"}),
+        ({"=way-angle~": "× 0.651"}, "b twice as long", {"=way-angle~": "× 0.651"}),
         {"=dot": "6.00", "a": [2, 1], "b": [1, 4]},
         *(
-            step
+            ("Start again", dict(a=[2, 1], b=[0.5, 2]), label, dict(a=[2, 1], b=b))
             for label, b in [("Same direction", [1, 0.5]), ("Perpendicular", [-1, 2]), ("Opposite", [-2, -1])]
-            for step in ("Start again", dict(a=[2, 1], b=[0.5, 2]), label, dict(a=[2, 1], b=b))
         ),
+    ),
+    "dragging a tip moves it in tenths, as far as the edge": (
+        DotProductExplorer([2, 1], [0.5, 2]),
+        (f"drag {tip('b')} -> {at(-1, 1)} -> {at(-2, 0.7)}", {"a": [2, 1], "b": [-2, 0.7], "=dot": "−3.30"}),
+        (f"drag {tip('a')} -> {at(1.54, 1.96)}", dict(a=[1.5, 2])),
+        (f"drag {tip('b')} -> .dp-plane at 2,-1", dict(b=[4, 4])),
+    ),
+    "a finger drags a tip": (
+        DotProductExplorer([2, 1], [0.5, 2]),
+        (f"touch {tip('a')} -> {at(0.5, 0)} -> {at(-1, -1)}", dict(a=[-1, -1])),
     ),
 }
 
 
-def test_a_zero_arrow_has_cosine_zero_and_no_angle(shown):
-    found = shown(DotProductExplorer()).compute({"a": [0, 0], "b": [3, 1]})
-    assert (found["cosine"], found["angle"], found["shadow"], found["dot"]) == (0, None, None, 0)
-
-
-def test_dragging_a_tip_moves_it_in_tenths_as_far_as_the_edge_and_saves_it(shown):
-    view = shown(DotProductExplorer([2, 1], [0.5, 2]))
-    unit = grid_unit(view)
-    drag(view, "b", -2.5 * unit, 1.3 * unit)
-    assert view.get("a", "b") == [[2, 1], [-2, 0.7]] == view.saved("a", "b")
-    assert view.text("dot") == "−3.30"
-    drag(view, "a", -0.5 * unit, -1 * unit)
-    assert view.get("a") == [1.5, 2]
-    drag(view, "b", 600, -400)
-    assert view.get("b") == [4, 4]
-
-
-def test_a_finger_drags_a_tip(shown):
-    view = shown(DotProductExplorer([2, 1], [0.5, 2]), width=390, height=800, has_touch=True)
-    unit = grid_unit(view)
-    x, y = view.middle(view.locator("[data-tip=a] .dp-dot"))
-    view.touch((x, y), (x - 1.5 * unit, y + unit), (x - 3 * unit, y + 2 * unit))
-    assert view.get("a") == [-1, -1]
+def test_the_angle_is_accurate_even_where_arrows_nearly_coincide(shown):
+    view = shown(DotProductExplorer())
+    for angle in [1e-7, 179.9999999]:
+        turned = [3 * np.cos(np.radians(angle)), 3 * np.sin(np.radians(angle))]
+        assert view.compute({"a": [2.0, 0.0], "b": turned})["angle"] == pytest.approx(angle, rel=1e-6)
 
 
 # What is shown in each frame while a button's turn goes on: the dot product, and the length of b on the page.
@@ -152,29 +139,20 @@ TURN = """([label, ms]) => new Promise((resolve) => {
   look();
   [...document.querySelectorAll(".dp-presets button")].find((one) => one.textContent === label).click();
 })"""
-# Each frame takes 1/60 s of the page's clock, on a busy machine too.
-FRAME_CLOCK = """() => {
-  let frames = 0;
-  const next = window.requestAnimationFrame.bind(window);
-  const count = () => { frames += 1; next(count); };
-  next(count);
-  performance.now = () => 1000 * frames / 60;
-  window.requestAnimationFrame = (step) => next(() => step(performance.now()));
-}"""
 
 
 def test_a_turn_goes_through_what_is_between_at_full_length(shown):
-    view = shown(DotProductExplorer([2, 1], [2, 1]), before=FRAME_CLOCK, reduced_motion="no-preference")
+    view = shown(DotProductExplorer([2, 1], [2, 1]), before=frame_clock(), reduced_motion="no-preference")
     dots, lengths = zip(*view.evaluate(TURN, ["Opposite", 900]))
     assert (dots[0], dots[-1]) == (5, -5) and any(-1.5 < dot < 1.5 for dot in dots)
     assert min(lengths) > 0.98 * max(lengths)
-    view = shown(DotProductExplorer([2, 1], [2, 1]), before=FRAME_CLOCK)
+    view = shown(DotProductExplorer([2, 1], [2, 1]), before=frame_clock())
     assert {dot for dot, _ in view.evaluate(TURN, ["Opposite", 300])} == {5, -5}
 
 
 def test_turning_b_around_draws_the_cosine_and_leaves_b_where_it_was(shown):
     for motion, ms in [("no-preference", 2900), ("reduce", 200)]:
-        view = shown(DotProductExplorer([2, 0], [0, 1]), before=FRAME_CLOCK, reduced_motion=motion)
+        view = shown(DotProductExplorer([2, 0], [0, 1]), before=frame_clock(), reduced_motion=motion)
         view.evaluate(TURN, ["Turn b around", ms])
         box = view.locator(".dp-trace").evaluate("(path) => [path.getBBox().width, path.getBBox().height]")
         assert box == pytest.approx([316, 62], abs=30)  # nearly all angles
@@ -183,8 +161,10 @@ def test_turning_b_around_draws_the_cosine_and_leaves_b_where_it_was(shown):
     assert len(view.locator(".dp-trace").get_attribute("d")) < 40
 
 
-def test_arrays_lists_and_tuples_are_taken():
-    explorer = DotProductExplorer(np.array([1, 2]), (3.5, -1))
-    assert (explorer.a, explorer.b) == ([1.0, 2.0], [3.5, -1.0])
-    explorer.b = np.array([0.25, 4.0], dtype=np.float32)
-    assert explorer.b == [0.25, 4.0]
+TRAITS = {
+    "arrays, lists and tuples are taken": (
+        dict(a=np.array([1, 2]), b=(3.5, -1)),
+        dict(a=[1, 2], b=[3.5, -1]),
+        (sets(b=np.array([0.25, 4.0], dtype=np.float32)), dict(b=[0.25, 4])),
+    ),
+}

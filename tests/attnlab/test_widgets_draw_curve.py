@@ -50,43 +50,30 @@ def reference(state):
     return expected
 
 
-def draw(view, *places):
-    """A stroke through places, as shares of the paper from its lower left corner."""
-    box = view.locator(".dc-paper").bounding_box()
-    view.stroke(*((box["x"] + across * box["width"], box["y"] + (1 - up) * box["height"]) for across, up in places))
-
-
-def test_a_stroke_leaves_no_gap_and_the_true_curve_tells_how_far_it_is(shown):
-    view = shown(curve())
-    assert view.locator(".dc-truth").evaluate("(path) => getComputedStyle(path).visibility") == "hidden"
-    draw(view, (0, 0), (1, 1))
-    assert view.get("guess") == pytest.approx(np.linspace(1, 3, 21), abs=0.02) and view.saved("guess") == view.get(
-        "guess"
-    )
-    view.press("show")
-    assert view.locator(".dc-truth").evaluate("(path) => getComputedStyle(path).visibility") == "visible"
-    assert view.locator(".dc-truth").get_attribute("stroke-dasharray") == "1.000 1"
-    assert view.text("verdict").startswith("On average you are 0.")
-    draw(view, (0.5, 0), (1, 0))  # too late
-    assert view.get("guess")[-1] == pytest.approx(3, abs=0.02)
-    view.press("again")
-    assert view.get("guess", "shown") == [[None] * 21, False]
-
-
-def test_keys_draw(shown):
-    view = shown(curve())
-    view.part("go", "draw").focus()
-    for key in ["ArrowDown", "ArrowRight", "Shift+ArrowUp", "ArrowRight"]:
-        view.keyboard.press(key)
-    assert view.get("guess")[:4] == pytest.approx([1.95, 2.15, 2.15, None])
-
-
-def test_a_finger_draws(shown):
-    view = shown(curve(), width=390, height=700, has_touch=True)
-    box = view.locator(".dc-paper").bounding_box()
-    y = box["y"] + box["height"] / 2
-    view.touch(*[(box["x"] + part * box["width"], y) for part in (0.05, 0.3, 0.6, 0.95)])
-    assert view.get("guess")[10] == pytest.approx(2, abs=0.05)
+VISIBLE = ".dc-truth => getComputedStyle(one).visibility"
+CONTROLS = {
+    "a stroke leaves no gap, and the true curve tells how far it is": (
+        curve(),
+        {VISIBLE: ["hidden"]},
+        "drag .dc-paper at 0,1 -> .dc-paper at 1,0",
+        dict(guess=pytest.approx(np.linspace(1, 3, 21), abs=0.02)),
+        ("show", {VISIBLE: ["visible"], ".dc-truth@stroke-dasharray": "1.000 1"}),
+        {"=verdict~": "On average you are 0."},
+        "drag .dc-paper at 0.5,1 -> .dc-paper at 1,1",  # too late
+        dict(guess=pytest.approx(np.linspace(1, 3, 21), abs=0.02)),
+        ("again", dict(guess=[None] * 21, shown=False)),
+    ),
+    "keys draw": (
+        curve(),
+        "go=draw: ArrowDown ArrowRight Shift+ArrowUp ArrowRight",
+        {"=> model.get('guess').slice(0, 4)": pytest.approx([1.95, 2.15, 2.15, None])},
+    ),
+    "a finger draws": (
+        curve(),
+        "touch " + " -> ".join(f".dc-paper at {part},0.5" for part in (0.05, 0.3, 0.6, 0.95)),
+        {"=> model.get('guess')[10]": pytest.approx(2, abs=0.05)},
+    ),
+}
 
 
 def test_the_axis_ends_where_the_curve_does_unless_told_otherwise():

@@ -1,11 +1,10 @@
 """The loop of generation: which text and numbers belong to which step, and each of its controls in a browser."""
 
-import numpy as np
 import pytest
 
 from attnlab import data
 from attnlab.widgets import GenerationLoop
-from tests.attnlab.widget_page import state_of
+from tests.attnlab.widget_page import WAY, frame_clock, state_of
 
 FIXTURES = [state_of(GenerationLoop(run=run, step=step)) for run, step in ((0, 0), (1, 7), (2, 56))]
 STOPS = ["back", "next", "play", "0", "1", "2"]
@@ -29,53 +28,37 @@ def reference(state):
     }
 
 
-def words(view):
-    return [one.evaluate("(one) => one.firstChild.textContent") for one in view.locator(".gl-text .gl-token").all()]
+RUN, OTHER = data.writing().runs[:2]
+TEXT = ".gl-text .gl-token => one.firstChild.textContent"
+LENGTH = ".gl-bar > i > i => new DOMMatrix(one.style.transform).a"
+WALKS = [(GenerationLoop(step=0), "step", 56)]
+CONTROLS = {
+    "bars are scaled to the largest and the taken one is marked": (
+        GenerationLoop(step=3, run=1),
+        {LENGTH: pytest.approx(OTHER.shares[0] / OTHER.shares[0].max(), abs=1e-3)},
+        {f".gl-bar:nth-child({OTHER.taken[0] + 1}).gl-taken": 1, ".gl-taken": 1},
+    ),
+    "at the end it says so": (GenerationLoop(step=56), {"said": "The text is written."}),
+    "another choice begins its own text": (
+        GenerationLoop(step=20),
+        ("run=2", {"run": 2, "step": 2, "pressed run": ["2"]}),
+    ),
+}
 
 
 def test_four_steps_write_one_token(shown):
     view = shown(GenerationLoop(step=0))
-    run = data.writing().runs[0]
-    start = words(view)
+    start = view.look(TEXT, None)
     seen = []
     for _ in range(4):
         seen.append((view.locator(".gl-empty").count(), view.texts(".gl-choice .gl-token > small")))
         view.press("next")
-    assert seen == [(1, []), (1, []), (0, []), (0, [str(run.ids[0, run.taken[0]])])]
-    assert words(view) == [*start, run.tokens[0][run.taken[0]].strip()] and view.get("step") == 4
-
-
-def test_bars_are_scaled_to_the_largest_and_the_taken_one_is_marked(shown):
-    view = shown(GenerationLoop(step=3, run=1))
-    run = data.writing().runs[1]
-    scales = view.each(".gl-bar > i > i", "new DOMMatrix(one.style.transform).a")
-    np.testing.assert_allclose(scales, run.shares[0] / run.shares[0].max(), atol=1e-3)
-    taken = view.each(".gl-bar", "one.classList.contains('gl-taken')")
-    assert taken.index(True) == run.taken[0]
-
-
-def test_at_the_end_it_says_so(shown):
-    assert shown(GenerationLoop(step=56)).said() == "The text is written."
-
-
-def test_another_choice_begins_its_own_text(shown):
-    view = shown(GenerationLoop(step=20))
-    view.part("run", 2).click()
-    assert view.get("run", "step") == [2, 2] and view.pressed("run") == ["2"]
+    assert seen == [(1, []), (1, []), (0, []), (0, [str(RUN.ids[0, RUN.taken[0]])])]
+    assert view.look(TEXT, None) == [*start, RUN.tokens[0][RUN.taken[0]].strip()] and view.get("step") == 4
 
 
 @pytest.mark.parametrize("wanted", ["no-preference", "reduce"])
 def test_the_chosen_token_moves_to_the_text_unless_motion_is_unwanted(shown, wanted):
-    view = shown(GenerationLoop(step=3), reduced_motion=wanted)
-    places = view.evaluate(
-        """async () => {
-          model.set("step", 4);
-          const seen = new Set();
-          for (let i = 0; i < 60; i++) {
-            await new Promise(requestAnimationFrame);
-            seen.add(document.querySelector(".gl-new").style.transform);
-          }
-          return [...seen];
-        }"""
-    )
-    assert places[-1] == "" and (len(places) > 3) == (wanted == "no-preference")
+    view = shown(GenerationLoop(step=3), before=frame_clock(), reduced_motion=wanted)
+    places, _ = view.evaluate(WAY, [dict(step=4), {".gl-token.gl-new": "style"}, 60])
+    assert "transform" not in places[-1] and (len(set(places[1:])) > 3) == (wanted == "no-preference")

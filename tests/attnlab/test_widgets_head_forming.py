@@ -155,14 +155,14 @@ def test_a_browser_without_workers_says_so(shown):
     assert view.part("go", "train").inner_text() == "Train one here"
 
 
-def test_the_slider_and_the_curve_move_the_maps(shown):
-    view = shown(HeadForming())
-    view.slider("at").press("End")
-    assert view.saved("at") == 24 and view.text("now").startswith("Step 600: ")
-    assert float(view.locator(".hf-at").get_attribute("x1")) == 392
-    box = view.locator(".hf-curve").bounding_box()
-    view.mouse.click(box["x"] + box["width"] * (36 + 356 / 2) / 400, box["y"] + 60)
-    assert view.get("at") == 12
+SLIDERS = [(HeadForming(), "at", range(25))]
+CONTROLS = {
+    "the slider and the curve move the maps": (
+        HeadForming(),
+        ("slider=at: End", {"at": 24, "=now~": "Step 600: ", ".hf-at@x1": "392"}),
+        (f"drag .hf-curve at {(36 + 356 / 2) / 400},0.5", dict(at=12)),
+    ),
+}
 
 
 def test_the_recording_is_the_course_s():

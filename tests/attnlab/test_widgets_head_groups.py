@@ -29,16 +29,15 @@ def reference(state):
     return {"right": right, "uses": uses, "wrong": (right != uses).sum(), "numbers": kept.size, "saved": copies}
 
 
-def test_the_verdict_and_the_lines_show_what_is_kept_and_what_is_wrong(shown):
-    view = shown(HeadGroups(n_kv_heads=9))
-    assert view.text("verdict") == "2 × 9 × 64 = 1152 numbers per token"
-    view.part("many", "3").click()
-    assert view.saved("n_kv_heads") == 3 and view.pressed("many") == ["3"]
-    assert view.text("verdict") == "2 × 3 × 64 = 384 numbers per token, 3 × less"
-    view.part("go", "tile").check()
-    assert view.saved("tile") is True
-    assert view.text("verdict").endswith("; 6 of 9 heads get wrong keys")
-    assert view.locator(".hg-wrong").count() == 6
+CONTROLS = {
+    "the verdict and the lines show what is kept and what is wrong": (
+        HeadGroups(n_kv_heads=9),
+        {"=verdict": "2 × 9 × 64 = 1152 numbers per token"},
+        ("many=3", {"n_kv_heads": 3, "pressed many": ["3"]}),
+        {"=verdict": "2 × 3 × 64 = 384 numbers per token, 3 × less"},
+        ("go=tile", {"tile": True, "=verdict~": "; 6 of 9 heads get wrong keys", ".hg-wrong": 6}),
+    ),
+}
 
 
 def test_the_picture_for_print_has_the_same_lines():

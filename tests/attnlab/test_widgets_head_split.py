@@ -1,12 +1,10 @@
 """The split of heads: every number is where PyTorch's reshape and transpose put it, and travels there."""
 
-from __future__ import annotations
-
 import torch
 
 from attnlab.widgets import HeadSplit
 from solutions.multi_head import split_heads
-from tests.attnlab.widget_page import state_of
+from tests.attnlab.widget_page import sets, state_of
 
 EXAMPLES = [
     (HeadSplit(), *(dict(stage=stage) for stage in (1, 2, 3)), dict(bug=True), dict(stage=2), dict(stage=0)),
@@ -58,30 +56,20 @@ def test_the_python_side_says_the_same():
             assert widget.in_heads.ravel().tolist() == widget.rows.ravel().tolist()
 
 
-def test_without_the_transpose_head_0_holds_a_token_and_half_of_the_next(shown):
-    view = shown(HeadSplit())
-    view.part("stage", "heads").click()
-    assert view.saved("stage") == 2
-    assert view.locator(".hs-note").inner_text() == "Every head has its 2 numbers of every token."
-    view.press("bug")
-    note = view.locator(".hs-note").inner_text()
-    assert note.endswith("head 0 holds 4 numbers of “the” and 2 of “cat”.")
-    view.part("stage", "merged").click()
-    assert "finds nothing" in view.locator(".hs-note").inner_text()
-    assert view.locator(".hs-line").inner_text() == "heads.reshape(3, 4)  →  (3, 4)"
-
-
-def where(view):
-    return view.each(".hs-cell", "one.getAttribute('transform')")
-
-
-def test_there_and_back_every_number_is_where_it_was(shown):
-    view = shown(HeadSplit())
-    before = where(view)
-    view.set(stage=2)
-    assert where(view) != before
-    view.set(stage=3)
-    assert where(view) == before
+CELLS = ".hs-cell => one.getAttribute('transform')"
+CONTROLS = {
+    "without the transpose head 0 holds a token and half of the next": (
+        HeadSplit(),
+        ("stage=heads", {"stage": 2, ".hs-note": "Every head has its 2 numbers of every token."}),
+        ("bug", {".hs-note~": "head 0 holds 4 numbers of “the” and 2 of “cat”."}),
+        ("stage=merged", {".hs-note~": "finds nothing", ".hs-line": "heads.reshape(3, 4)  →  (3, 4)"}),
+    ),
+    "there and back every number is where it was": (
+        HeadSplit(),
+        {CELLS: ...},
+        (sets(stage=2), sets(stage=3), {CELLS: ...}),
+    ),
+}
 
 
 def test_print_gets_rows_and_heads():

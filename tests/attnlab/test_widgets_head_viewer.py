@@ -1,7 +1,5 @@
 """The head viewer: weights arrive unharmed, lines and map say the same, and every token and head can be reached."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch
@@ -107,16 +105,16 @@ def reference(state):
     return expected
 
 
-def strong_lines(view):
-    return sorted(view.each(".hv-mine", "one.dataset.line"))
-
-
 def strong(*lines):
     """Seen: these lines are strong, and no others."""
     return {".hv-mine": len(lines), **{f".hv-mine[data-line='{line}']": 1 for line in lines}}
 
 
 NUMBERS = ".hv-number"
+SIX = HeadViewer(list("abcdef"), [np.tile([0.4, 0.3, 0.1, 0.1, 0.06, 0.04], (6, 1))])
+AREAS = (
+    ".hv-picture => [...one.querySelectorAll('path')].map((path) => path.getAttribute('d')).join('').match(/M/g).length"
+)
 CONTROLS = {
     "one token alone has no habits": (
         HeadViewer(["the"], [[[1.0]]], query=-1),
@@ -129,59 +127,42 @@ CONTROLS = {
     "the threshold can be moved from Python": (
         make(query=4, threshold=0.5),
         strong("4-3"),
-        sets(threshold=0),
-        {".hv-legend~": "no line below 0.", **strong("4-3", "4-4")},
+        (sets(threshold=0), {".hv-legend~": "no line below 0.", **strong("4-3", "4-4")}),
     ),
-    "the map has the numbers of a short sentence": (
+    "heads have pictures, the map has numbers, and equal tokens differ": (
         make(head=1),
         {".hv-row:nth-child(-n + 2) .hv-cell": ["1.00", "", "", "", "", "0.88", "0.13", "", "", ""]},
-        {".aw-zero": 5 * 5 - 9},
+        {".aw-zero": 5 * 5 - 9, AREAS: [9, 9, 5], ".hv-head": ["key: is read", "query: reads"]},
+        {".hv-query => one.textContent": ["the0", "record", "of", "the3", "bank"], ".hv-query sub": ["0", "3"]},
+        {"query=query-3@aria-label": "the3, position 3"},
     ),
     "tokens and rows are pinned by a press and let go by another": (
         make(),
-        "query=query-2",
-        {"query": 2, "query=query-2@aria-pressed": "true"},
-        "query=query-2",
-        dict(query=-1),
-        "leave",
-        {".hv-mine": 9, NUMBERS: [""] * 5},
-        "hover cell=3-2",
-        {".hv-read": "the₃ looks at of: 0.75", **strong("3-2", "3-3")},
-        "cell=3-2",
-        dict(query=3),
+        ("query=query-2", {"query": 2, "query=query-2@aria-pressed": "true"}),
+        ("query=query-2", dict(query=-1)),
+        ("leave", {".hv-mine": 9, NUMBERS: [""] * 5}),
+        ("hover cell=3-2", {".hv-read": "the₃ looks at of: 0.75", **strong("3-2", "3-3")}),
+        ("cell=3-2", dict(query=3)),
     ),
-    "the keyboard shows the token it is on": (
+    "the pinned token has strong lines above the others until pointer or keyboard are on another one": (
         make(query=4),
-        "keys: Tab Tab Tab",
-        {"focus": "query-4"},
-        "keys: ArrowUp",
-        {"query": 4, **strong("3-2", "3-3")},
-        "keys: Home",
-        strong("0-0"),
-        "keys: End ArrowUp Enter",
-        dict(query=3),
-        "keys: Tab",
-        strong("3-2", "3-3"),
+        {NUMBERS: ["", "", "", "0.75", "0.25"], **strong("4-3", "4-4")},
+        {".hv-line => one.matches('.hv-mine')": [False] * 7 + [True] * 2},
+        ("hover query=query-1", {"query": 4, **strong("1-0", "1-1")}),
+        ("leave", strong("4-3", "4-4")),
+        ("keys: Tab Tab Tab", {"focus": "query-4"}),
+        ("keys: ArrowUp", {"query": 4, **strong("3-2", "3-3")}),
+        ("keys: Home", strong("0-0")),
+        ("keys: End ArrowUp Enter", dict(query=3)),
+        ("keys: Tab", strong("3-2", "3-3")),
     ),
-    "all tokens are shown at once and the last one comes back": (
-        make(query=2),
-        "All tokens",
-        {"query": -1, "go=all@aria-pressed": "true", ".hv-mine": 9},
-        "All tokens",
-        dict(query=2),
-    ),
-    "a head is picked by its picture": (
+    "a head is picked by its picture and by the arrow keys": (
         make(query=4),
-        "head=head-1",
-        {"head": 1, "query": 4, NUMBERS: ["0.88", "", "", "", "0.13"]},
+        ("head=head-1", {"head": 1, "query": 4, NUMBERS: ["0.88", "", "", "", "0.13"]}),
         {".hv-note": "Head 3.2 It parks on the first token."},
-    ),
-    "heads are gone through with the arrow keys": (
-        make(),
-        "keys: Tab ArrowRight ArrowDown",
-        {"head": 2, "[data-head=head-2]:checked": 1},
-        "keys: ArrowRight",
-        dict(head=0),
+        ("keys: ArrowDown", {"head": 2, "[data-head=head-2]:checked": 1}),
+        ("keys: ArrowRight", dict(head=0)),
+        ("keys: ArrowRight", dict(head=1)),
     ),
     "a single head offers no choice": (
         make(weights=three()[:1], names=NAMES[:1], notes=NOTES[:1]),
@@ -191,24 +172,28 @@ CONTROLS = {
         HeadViewer([" ", "\n", "a"], np.eye(3)[None]),
         {".hv-query": ["␣", "⏎", "a"]},
     ),
-    **{
-        f"the summary says: {words}": (widget, dict(said=words))
-        for widget, words in [
-            (make(query=4), "Head 11.6, query “bank”: 0.75 on “the₃”, 0.25 on “bank”."),
-            (make(query=3, head=1), "Head 3.2, query “the₃”: 0.88 on “the₀”, 0.13 on “the₃”."),
-            (
-                make(query=-1),
-                "Head 11.6, all tokens after the first: on average 0.19 on the first token, "
-                "0.75 on the token before, 0.25 on itself.",
-            ),
-            (make(query=0, head=2), "looks at itself, query “the₀”: 1.00 on “the₀”."),
-            (
-                HeadViewer(list("abcdef"), [np.tile([0.4, 0.3, 0.1, 0.1, 0.06, 0.04], (6, 1))]),
-                "Head 0, query “f”: 0.40 on “a”, 0.30 on “b”, 0.10 on “c”, 0.20 on 3 others.",
-            ),
-            (HeadViewer(["a", "b"], [[[0, 0], [0.5, 0.5]]], query=0), "Head 0, query “a”: no weight on any key."),
-        ]
-    },
+    "the summary says what is read, and all tokens can be shown at once": (
+        make(query=4),
+        ("query=query-2 | All tokens", {"query": -1, "go=all@aria-pressed": "true", ".hv-mine": 9}),
+        ("All tokens", dict(query=2)),
+        sets(query=4),
+        {"said": "Head 11.6, query “bank”: 0.75 on “the₃”, 0.25 on “bank”."},
+        (sets(query=3, head=1), {"said": "Head 3.2, query “the₃”: 0.88 on “the₀”, 0.13 on “the₃”."}),
+        (sets(query=0, head=2), {"said": "looks at itself, query “the₀”: 1.00 on “the₀”."}),
+        sets(query=-1, head=0),
+        {
+            "said": "Head 11.6, all tokens after the first: on average 0.19 on the first token, "
+            "0.75 on the token before, 0.25 on itself."
+        },
+    ),
+    "the summary says how many others are read": (
+        SIX,
+        {"said": "Head 0, query “f”: 0.40 on “a”, 0.30 on “b”, 0.10 on “c”, 0.20 on 3 others."},
+    ),
+    "the summary says where nothing is read": (
+        HeadViewer(["a", "b"], [[[0, 0], [0.5, 0.5]]], query=0),
+        {"said": "Head 0, query “a”: no weight on any key."},
+    ),
 }
 
 
@@ -229,72 +214,41 @@ def test_every_line_goes_from_its_query_to_its_key(shown):
         assert {(i, j) for i, j, _ in view.compute(state)["lines"]} == wanted
 
 
-def test_the_pinned_token_has_strong_lines_above_the_others_as_wide_as_its_weights(shown):
+def test_lines_are_as_wide_as_their_weights_and_go_to_rows_that_are_next_to_their_queries(shown):
     view = shown(make(query=4))
-    assert strong_lines(view) == ["4-3", "4-4"]
-    assert view.texts(NUMBERS) == ["", "", "", "0.75", "0.25"]
-    kinds = view.each(".hv-line", "one.matches('.hv-mine')")
-    assert kinds == [False] * 7 + [True] * 2
-    wide, narrow = (
-        view.locator(f"[data-line='4-{j}']").evaluate(
-            "line => [getComputedStyle(line).strokeWidth, line.getAttribute('stroke-opacity')].map(parseFloat)"
-        )
-        for j in (3, 4)
-    )
-    assert wide > narrow and wide[1] > narrow[1]
-    start, end = view.locator("[data-line='4-3']").evaluate("""(line) => [0, line.getTotalLength()]
-        .map((at) => line.getPointAtLength(at).matrixTransform(line.getScreenCTM())).map(({ x, y }) => [x, y])""")
-    key, button = view.locator(".hv-key").nth(3).bounding_box(), view.part("query", "query-4").bounding_box()
-    np.testing.assert_allclose(start, [button["x"], button["y"] + button["height"] / 2], rtol=0, atol=1)
-    np.testing.assert_allclose(end, [key["x"] + key["width"], key["y"] + key["height"] / 2], rtol=0, atol=1)
-    view.part("query", "query-1").hover()
-    assert strong_lines(view) == ["1-0", "1-1"]
-    assert view.get("query") == 4
-    view.mouse.move(0, 0)
-    assert strong_lines(view) == ["4-3", "4-4"]
-
-
-def test_rows_are_next_to_their_queries_heads_have_pictures_and_equal_tokens_differ(shown):
-    view = shown(make(), width=1280)
+    look = "[getComputedStyle(one).strokeWidth, one.getAttribute('stroke-opacity')].map(parseFloat)"
+    wide, narrow = (view.each(f"[data-line='4-{j}']", look)[0] for j in (3, 4))
+    assert wide[0] > narrow[0] and wide[1] > narrow[1]
+    ends = "[0, one.getTotalLength()].map((at) => one.getPointAtLength(at).matrixTransform(one.getScreenCTM()))"
+    [(start, end)] = view.each("[data-line='4-3']", f"{ends}.map(({{ x, y }}) => [x, y])")
+    assert start == pytest.approx(view.spot("query=query-4 at 0,0.5"), abs=1)
+    assert end == pytest.approx(view.spot(".hv-key >> nth=3 at 1,0.5"), abs=1)
     for i in range(5):
-        row = view.locator(f"[data-cell='{i}-0']").bounding_box()
-        button = view.part("query", f"query-{i}").bounding_box()
-        assert abs(row["y"] + row["height"] / 2 - button["y"] - button["height"] / 2) <= 1
-        assert row["x"] >= button["x"] + button["width"]
-    areas = view.locator(".hv-picture").evaluate_all(
-        "all => all.map((one) => [...one.querySelectorAll('path')].reduce((n, p) => n + p.getAttribute('d')"
-        ".split('M').length - 1, 0))"
-    )
-    assert areas == [9, 9, 5]
-    assert [text.replace("\n", "") for text in view.texts(".hv-query")] == ["the0", "record", "of", "the3", "bank"]
-    assert view.texts(".hv-query sub") == ["0", "3"]
-    assert view.texts(".hv-head") == ["key: is read", "query: reads"]
-    assert view.part("query", "query-3").get_attribute("aria-label") == "the3, position 3"
+        _, row = view.spot(f"cell={i}-0")
+        (x, _), (_, button) = view.spot(f"query=query-{i} at 1,0.5"), view.spot(f"query=query-{i}")
+        assert row == pytest.approx(button, abs=1) and view.spot(f"cell={i}-0 at 0,0")[0] >= x
 
 
-def test_heads_of_the_recorded_sentence_can_be_shown():
-    recording = data.seven_tokens()
-    widget = HeadViewer(recording.tokens, recording.weights[4, :6], [f"4.{h}" for h in range(6)])
-    np.testing.assert_allclose(widget.weights, recording.weights[4, :6], rtol=0, atol=1e-7)
-    assert (widget.query, widget.head, widget.notes) == (6, 0, [])
-
-
-def test_heads_without_names_are_numbered():
-    assert HeadViewer(["a"], np.ones((3, 1, 1))).names == ["0", "1", "2"]
-
-
-def test_everything_can_be_replaced_by_other_sizes():
-    widget = make(head=2, query=4)
-    widget.put(["a", "b"], np.eye(2)[None], ["0.0"])
-    assert (widget.shape, widget.tokens, widget.notes, widget.head, widget.query) == ([1, 2, 2], ["a", "b"], [], 0, 1)
-    widget.put(TOKENS, three(), NAMES, head=2, query=4)
-    assert (widget.shape, widget.head, widget.query) == ([3, 5, 5], 2, 4)
-
-
-def test_the_given_array_is_left_as_it_was():
-    weights = three()
-    make(weights=weights)
-    assert np.array_equal(weights, three())
+RECORDING = data.seven_tokens()
+CHOSEN = RECORDING.weights[4, :6]
+TRAITS = {
+    "heads of the recorded sentence can be shown": (
+        dict(tokens=RECORDING.tokens, weights=CHOSEN, names=[f"4.{h}" for h in range(6)], notes=None),
+        dict(query=6, head=0, notes=[], weights=CHOSEN.tolist()),
+    ),
+    "heads without names are numbered": (
+        dict(tokens=["a"], weights=np.ones((3, 1, 1)), names=None, notes=None),
+        dict(names=["0", "1", "2"]),
+    ),
+    "everything can be replaced by other sizes": (
+        dict(head=2, query=4),
+        lambda widget: widget.put(["a", "b"], np.eye(2)[None], ["0.0"]),
+        dict(shape=[1, 2, 2], tokens=["a", "b"], notes=[], head=0, query=1),
+        lambda widget: widget.put(TOKENS, three(), NAMES, head=2, query=4),
+        dict(shape=[3, 5, 5], head=2, query=4),
+    ),
+    "what is given is left as it was": (dict(weights=three()), dict(weights=three().tolist())),
+}
 
 
 @pytest.mark.parametrize("chosen", [-1, 3])

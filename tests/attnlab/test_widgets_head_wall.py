@@ -1,7 +1,5 @@
 """The wall of heads: every head is there with its recorded map, patterns and effect, and all of them can be reached."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from attnlab import data
@@ -79,72 +77,45 @@ def test_the_texts_are_those_of_the_recorded_ablations():
         assert text["words"][text["answer"]] == ablation.answers[p]
 
 
-def test_it_is_small_enough_for_a_page():
-    state = state_of(HeadWall())
-    assert sum(len(value) for value in state.values() if isinstance(value, bytes)) < 60_000
-
-
-def test_a_head_is_found_with_the_arrow_keys_and_by_pointing(shown):
-    view = shown(HeadWall("18.6"))
-    view.part("go", "wall").focus()
-    view.keyboard.press("ArrowRight")
-    view.keyboard.press("ArrowUp")
-    assert view.saved("head") == 19 * 9 + 5
-    assert view.part("go", "wall").get_attribute("aria-valuetext").startswith("layer 19, head 5, ")
-    box = view.part("go", "wall").bounding_box()
-    view.mouse.move(box["x"] + box["width"] * 16.5 / 30, box["y"] + box["height"] * 0.5 / 9)
-    assert view.locator(".hw-title b").inner_text() == "Head 16.0"
-    assert view.get("head") == 19 * 9 + 5
-    view.mouse.down()
-    view.mouse.up()
-    view.mouse.move(0, 0)
-    assert view.locator(".hw-title b").inner_text() == "Head 16.0"
-    assert view.saved("head") == 144
-
-
-def test_filters_light_the_heads_of_a_pattern_and_count_them(shown):
-    view = shown(HeadWall())
-    kinds = reference(FIXTURES[0])["kinds"]
-    view.part("show", "induction").click()
-    assert view.saved("show") == "induction"
-    assert view.locator(".hw-wall g:not(.hw-dim)").count() == kinds.count(3)
-    assert view.part("show", "induction").locator("b").inner_text() == str(kinds.count(3))
-    view.part("show", "matters").click()
-    lit = view.each(".hw-wall g", "!one.classList.contains('hw-dim')")
-    assert lit == reference(FIXTURES[0])["matters"].tolist()
-    view.part("show", "matters").click()
-    assert view.saved("show") == "" and view.locator(".hw-dim").count() == 0
-
-
-def test_switching_a_head_off_shows_the_recorded_probabilities(shown):
-    view = shown(HeadWall("16.0"))
-    _, whole, without = recorded(0)
-    assert view.texts(".hw-number")[0] == f"{whole[0]:.2f}"
-    view.press("off")
-    assert view.saved("off") is True
-    assert view.texts(".hw-number")[0] == f"{without[144, 0]:.2f}"
-    assert view.part("go", "off").inner_text() == "16.0 is off"
-    view.part("go", "text").select_option("1")
-    _, _, without = recorded(1)
-    assert view.texts(".hw-number")[0] == f"{without[144, 0]:.2f}"
-
-
-def test_one_query_has_lines_alone(shown):
-    view = shown(HeadWall("18.6"))
-    view.part("go", "query").focus()
-    view.keyboard.press("ArrowUp")
-    assert view.saved("query") == 10
-    widths = view.each(".hw-line", "[one.dataset.line, parseFloat(one.style.strokeWidth)]")
-    weights = reference(FIXTURES[0])["weights"]
-    assert {name for name, width in widths if width} == {f"10-{j}" for j in range(11) if weights[10, j] >= 0.05}
-    view.keyboard.press("Escape")
-    assert view.saved("query") == -1
-
-
-def test_the_summary_says_the_pattern_and_the_effect(shown):
-    said = shown(HeadWall("18.6")).said()
-    assert said.startswith("Head 18.6, what followed last time, score 0.86")
-    assert "“announced₁₀” reads “record”" in said and "without this head" in said
+BYTES = 60_000
+KINDS, MATTERING = (reference(FIXTURES[0])[name] for name in ("kinds", "matters"))
+WEIGHTS = reference(FIXTURES[0])["weights"]
+WALL = "go=wall"
+WHOLE, WITHOUT = recorded(0)[1], [recorded(text)[2][144, 0] for text in (0, 1)]
+LINES = "=> [...document.querySelectorAll('.hw-line')].filter((one) => parseFloat(one.style.strokeWidth))"
+READ = [f"10-{j}" for j in range(11) if WEIGHTS[10, j] >= 0.05]
+CONTROLS = {
+    "a head is found with the arrow keys and by pointing": (
+        HeadWall("18.6"),
+        (f"{WALL}: ArrowRight | keys: ArrowUp", {"head": 19 * 9 + 5, f"{WALL}@aria-valuetext~": "layer 19, head 5, "}),
+        (f"hover {WALL} at {16.5 / 30},{0.5 / 9}", {"head": 19 * 9 + 5, ".hw-title b": "Head 16.0"}),
+        (f"drag {WALL} at {16.5 / 30},{0.5 / 9}", {"head": 144, ".hw-title b": "Head 16.0"}),
+        ("leave", {".hw-title b": "Head 16.0"}),
+    ),
+    "filters light the heads of a pattern and count them": (
+        HeadWall(),
+        ("show=induction", {"show": "induction", ".hw-wall g:not(.hw-dim)": KINDS.count(3)}),
+        {"[data-show=induction] b": str(KINDS.count(3))},
+        ("show=matters", {".hw-wall g => !one.classList.contains('hw-dim')": MATTERING.tolist()}),
+        ("show=matters", {"show": "", ".hw-dim": 0}),
+    ),
+    "switching a head off shows the recorded probabilities": (
+        HeadWall("16.0"),
+        {".hw-number >> nth=0": f"{WHOLE[0]:.2f}"},
+        ("off", {"off": True, ".hw-number >> nth=0": f"{WITHOUT[0]:.2f}", "go=off": "16.0 is off"}),
+        ("go=text := 1", {".hw-number >> nth=0": f"{WITHOUT[1]:.2f}"}),
+    ),
+    "one query has lines alone": (
+        HeadWall("18.6"),
+        ("go=query: ArrowUp", {"query": 10, f"{LINES}.map((one) => one.dataset.line)": READ}),
+        ("keys: Escape", dict(query=-1)),
+    ),
+    "the summary says the pattern and the effect": (
+        HeadWall("18.6"),
+        {"said~": ["Head 18.6, what followed last time, score 0.86", "“announced₁₀” reads “record”"]},
+        {"said~": "without this head"},
+    ),
+}
 
 
 def test_print_gets_the_wall_the_map_and_the_bars():

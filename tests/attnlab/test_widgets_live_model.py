@@ -1,11 +1,10 @@
 """The model in the page before it is there: a recorded sentence, its heads, what each layer says, and a switch."""
 
-from __future__ import annotations
-
 import gzip
 import json
 
 import numpy as np
+import pytest
 
 from attnlab import data
 from attnlab.widgets import LiveModel
@@ -41,35 +40,26 @@ def reference(state):
     }
 
 
-def test_a_head_is_found_with_the_arrow_keys_and_by_pressing(shown):
-    view = shown(LiveModel("18.6"))
-    view.part("go", "wall").focus()
-    view.keyboard.press("ArrowRight")
-    view.keyboard.press("ArrowUp")
-    assert view.saved("head") == 19 * 9 + 5 and view.locator(".lm-title").inner_text() == "Head 19.5"
-    box = view.part("go", "wall").bounding_box()
-    view.mouse.click(box["x"] + box["width"] * 16.5 / 30, box["y"] + box["height"] * 0.5 / 9)
-    assert view.saved("head") == 144
-
-
-def test_switching_a_head_off_shows_the_recorded_probabilities(shown):
-    view = shown(LiveModel("16.0"))
-    expected = reference(state_of(LiveModel("16.0", off=True)))
-    view.part("how", "off").click()
-    assert view.saved("off") is True
-    shown_now = sorted(float(text) for text in view.texts(".lm-number"))
-    assert shown_now == sorted(float(f"{share:.2f}") for share in expected["next.*.1"])
-    assert view.part("how", "mean").is_disabled()
-    assert "Head 16.0 is off" in view.said()
-
-
-def test_a_pressed_token_shows_what_it_reads(shown):
-    view = shown(LiveModel("18.6"))
-    view.part("query", "2").click()
-    assert view.saved("query") == 2 and view.pressed("query") == ["2"]
-    weights = reference(FIXTURES[0])["weights"][2]
-    drawn = view.each(".lm-ink", "one.style.getPropertyValue('--weight')")
-    np.testing.assert_allclose([float(text) for text in drawn], weights, atol=1e-4)
+OFF = reference(state_of(LiveModel("16.0", off=True)))["next.*.1"]
+WRITTEN = sorted(f"{share:.2f}" for share in OFF)
+INK = ".lm-ink => Number(one.style.getPropertyValue('--weight'))"
+CONTROLS = {
+    "a head is found with the arrow keys and by pressing": (
+        LiveModel("18.6"),
+        ("go=wall: ArrowRight | keys: ArrowUp", {"head": 19 * 9 + 5, ".lm-title": "Head 19.5"}),
+        (f"drag go=wall at {16.5 / 30},{0.5 / 9}", dict(head=144)),
+    ),
+    "switching a head off shows the recorded probabilities": (
+        LiveModel("16.0"),
+        ("how=off", {"off": True, "[data-how=mean]:disabled": 1, "said~": "Head 16.0 is off"}),
+        {"=> [...document.querySelectorAll('.lm-number')].map((one) => one.textContent).sort()": WRITTEN},
+    ),
+    "a pressed token shows what it reads": (
+        LiveModel("18.6"),
+        ("query=2", {"query": 2, "pressed query": ["2"]}),
+        {INK: pytest.approx(reference(FIXTURES[0])["weights"][2], abs=1e-4)},
+    ),
+}
 
 
 def test_outside_of_the_book_there_is_no_button_and_it_says_why(shown):

@@ -10,7 +10,7 @@ from course import catalog
 from solutions.attention import scaled_dot_product_attention as attention
 from solutions.efficient_attention import online_softmax
 from solutions.modern_attention import softmax_with_sink
-from tests.attnlab.widget_page import state_of
+from tests.attnlab.widget_page import WAY, frame_clock, sets, sines, state_of
 
 X = np.array([[1.0, 0, 1, 0], [0, 1, 0, 1], [1, 1, 0, 0]])
 CAUSAL = np.tril(np.ones((3, 3))) > 0
@@ -36,11 +36,6 @@ def attend(q, k, v, mask=None):
 
 def named(prefix, numbers):
     return {f"{prefix}.{name}": value for name, value in numbers.items()}
-
-
-def positions(p):
-    p = np.asarray(p, float)
-    return np.stack([np.sin(p), np.cos(p), np.sin(p / 100), np.cos(p / 100)], axis=-1)
 
 
 def softmax(scores):
@@ -83,7 +78,7 @@ def reference(state):
     if stage == "cross_attention":
         return attend(np.array([[2.0, 0, 1, 0], [0, 1, 0, 2]]), X, X)
     if stage == "positions":
-        ordered, shuffled = X + positions([0, 1, 2]), X + positions([1, 2, 0])
+        ordered, shuffled = X + sines([0, 1, 2], 4), X + sines([1, 2, 0], 4)
         found = {**named("without", attend(X, X, X)), **named("ordered", attend(ordered, ordered, ordered))}
         return found | named("shuffled", attend(shuffled, shuffled, shuffled)) | {"shuffled.tokens": shuffled}
     if stage == "rope":
@@ -106,12 +101,6 @@ def reference(state):
         weights = softmax_with_sink(scores, sink)[0, 0].numpy()
         return {"weights": weights, "outputs": weights @ X, "sink": 1 - weights.sum(axis=-1)}
     return {"outputs": attention(X, X, X)[0], "steps.3": attention(X, X, X)[0]}
-
-
-def test_its_stages_are_the_chapters_in_their_order(shown):
-    view = shown(LivingPicture(tour=True))
-    stops = view.each("[data-stop]", "one.dataset.stop")
-    assert list(STAGES) == stops == list(catalog.chapters())
 
 
 def test_moving_the_text_along_changes_no_weight_and_shuffling_it_with_positions_does(shown):
@@ -145,20 +134,19 @@ def test_the_printed_picture_has_the_last_moment_of_the_stage(stage):
     assert len(LivingPicture(stage).picture().axes) > 9
 
 
-VISIBLE = """() =>
-  [...document.querySelectorAll(".lp-body [data-part]")].filter((one) => one.checkVisibility()).length"""
-# What reaches out of the drawing, though it is seen.
-OUTSIDE = """() => {
+# The parts that are visible, whether all numbers drawn are numbers, and what reaches out of the drawing.
+DRAWN = """() => {
   const svg = document.querySelector(".lp-body svg"), room = svg.getBoundingClientRect();
-  return [...svg.querySelectorAll("text, rect, circle")].filter((one) => {
+  const parts = [...svg.querySelectorAll("[data-part]")].filter((one) => one.checkVisibility());
+  const outside = [...svg.querySelectorAll("text, rect, circle")].filter((one) => {
     const box = one.getBoundingClientRect();
     return box.width && Number(one.closest("[data-part]").getAttribute("opacity")) > 0.9
       && (box.left < room.left - 0.5 || box.right > room.right + 0.5 || box.top < room.top - 0.5
         || box.bottom > room.bottom + 0.5);
-  }).map((one) => one.closest("[data-part]").dataset.part);
+  });
+  const look = svg.innerHTML;
+  return [parts.length, !/NaN|undefined|Infinity/.test(look), outside.map((one) => one.outerHTML), look];
 }"""
-NUMBERS_DRAWN = """() => [...document.querySelectorAll(".lp-body [data-part] rect, .lp-body text")]
-    .every((one) => !/NaN|undefined|Infinity/.test(one.outerHTML))"""
 
 
 @pytest.mark.parametrize("stage", STAGES)
@@ -167,78 +155,94 @@ def test_every_stage_draws_at_every_moment(stage, shown):
     looks = set()
     for moment in np.linspace(0, 1, 11):
         view.set(at=float(moment))
-        assert view.evaluate(VISIBLE) > 9 and view.evaluate(NUMBERS_DRAWN), moment
-        looks.add(view.evaluate("document.querySelector('.lp-body svg').innerHTML"))
-    assert view.evaluate(OUTSIDE) == []
+        visible, numbers, outside, look = view.evaluate(DRAWN)
+        assert visible > 9 and numbers, moment
+        looks.add(look)
+    assert outside == []
     assert len(looks) >= 8  # something changes all the time, up to a pause
 
 
-def cells(view):
-    texts = view.each("[data-part^=cell] text", "one.checkVisibility() ? one.textContent : ''")
-    return np.reshape(texts, (3, 3)).tolist()
-
-
-@pytest.mark.parametrize(
-    "stage, expected",
-    [
-        ("dot_products", [["2", "0", "1"], ["0", "2", "1"], ["1", "1", "2"]]),
-        ("softmax", [["0.67", "0.09", "0.24"], ["0.09", "0.67", "0.24"], ["0.21", "0.21", "0.58"]]),
-        ("masks", [["1.00", "", ""], ["0.27", "0.73", ""], ["0.27", "0.27", "0.45"]]),
-        ("kv_cache", [["", "", ""], ["", "", ""], ["0.27", "0.27", "0.45"]]),
-        ("efficient_attention", [["", "", ""]] * 3),
-        ("modern_attention", [["0.34", "0.12", "0.20"], ["0.12", "0.34", "0.20"], ["0.19", "0.19", "0.31"]]),
-    ],
-)
-def test_what_the_map_shows_in_the_end(stage, expected, shown):
-    assert cells(shown(LivingPicture(stage))) == expected
-
-
 def test_the_stack_of_weighted_values_is_as_high_as_the_output(shown):
-    view = shown(LivingPicture("attention"))
-    flows = view.locator("[data-part='flow-6'], [data-part='flow-7'], [data-part='flow-8']")
-    heights = flows.evaluate_all(
-        "all => all.map((g) => [...g.querySelectorAll('rect')].map((one) => Number(one.getAttribute('height'))))"
+    flows = "[data-part='flow-6'], [data-part='flow-7'], [data-part='flow-8']"
+    heights = shown(LivingPicture("attention")).each(
+        flows, "[...one.querySelectorAll('rect')].map((part) => part.height.baseVal.value)"
     )
     np.testing.assert_allclose(np.sum(heights, axis=0) / 14, attention(X, X, X)[0][2], atol=0.01)
 
 
+CELLS = "[data-part^=cell] text => one.checkVisibility() ? one.textContent : ''"
+MOMENT = "Number(document.querySelector('.aw').dataset.moment)"
+AT = f"=> {MOMENT}"
+SAID = "The scores of sat, 1, 1, 2, become weights, 0.21, 0.21, 0.58: together 1."
+ENDS = {
+    "dot_products": ["2", "0", "1", "0", "2", "1", "1", "1", "2"],
+    "softmax": ["0.67", "0.09", "0.24", "0.09", "0.67", "0.24", "0.21", "0.21", "0.58"],
+    "masks": ["1.00", "", "", "0.27", "0.73", "", "0.27", "0.27", "0.45"],
+    "kv_cache": ["", "", "", "", "", "", "0.27", "0.27", "0.45"],
+    "efficient_attention": [""] * 9,
+    "modern_attention": ["0.34", "0.12", "0.20", "0.12", "0.34", "0.20", "0.19", "0.19", "0.31"],
+}
+CONTROLS = {
+    "its stages are the chapters in their order": (
+        LivingPicture(tour=True),
+        ({"[data-stop] => one.dataset.stop": list(STAGES)}, {"[data-stop] => one.dataset.stop": [*catalog.chapters()]}),
+        {"[data-stop]": 14, ".lp-title a": 0},
+    ),
+    "the map shows the numbers of its stage in the end": (
+        LivingPicture(),
+        *((sets(stage=stage), {CELLS: texts}) for stage, texts in ENDS.items()),
+    ),
+    "the words say what is seen": (
+        LivingPicture("softmax"),
+        {".lp-caption": "Each row of scores bends into weights, which share one unit."},
+        {"said": SAID, "svg@aria-label": SAID},
+    ),
+    "a press jumps to a chapter and its name is a link": (
+        LivingPicture(tour=True, links={stage: f"#{stage}" for stage in STAGES}),
+        ("stop=rope", {"stage": "rope", ".lp-title": "9. RoPE", ".lp-title a@href": "#rope"}),
+        ("stop=masks: Enter", {".lp-title a@href": "#masks"}),
+    ),
+    "where motion is unwanted it stays at its end and goes step by step": (
+        LivingPicture("attention"),
+        ("wait", {AT: 1, "go=play": "Step"}),
+        *(("play", {AT: moment}) for moment in (0, 0.2, 0.4, 0.6, 0.8, 1, 0)),
+        (sets(stage="masks"), {AT: 1}),
+    ),
+    "where motion is unwanted the tour waits for the reader": (
+        LivingPicture(tour=True),
+        ("wait", {"stage": "dot_products", AT: 1}),
+        ("play", {"stage": "softmax", AT: 1, "go=play": "Next"}),
+    ),
+}
+
+
 def test_one_tile_at_most_is_there_at_any_moment(shown):
     view = shown(LivingPicture("efficient_attention", at=0))
-    most = 0
+    there = []
     for moment in np.linspace(0, 1, 41):
         view.set(at=float(moment))
-        there = sum(text != "" for row in cells(view) for text in row)
-        most = max(most, there)
-        assert there <= 4, moment
-    assert most == 4
+        there.append(sum(text != "" for text in view.look(CELLS, None)))
+    assert max(there) == 4
 
 
-def test_the_words_say_what_is_seen(shown):
-    view = shown(LivingPicture("softmax"))
-    assert view.texts(".lp-caption") == ["Each row of scores bends into weights, which share one unit."]
-    said = "The scores of sat, 1, 1, 2, become weights, 0.21, 0.21, 0.58: together 1."
-    assert view.said() == said == view.locator("svg").get_attribute("aria-label")
+MOVING = dict(reduced_motion="no-preference", before=frame_clock(60))  # a stage lasts seconds
 
 
-MOMENT = "Number(document.querySelector('.aw').dataset.moment)"
-
-# A stage lasts seconds. Where a test waits for its end, the clock of the page is four times as fast.
-FASTER = """() => {
-  const [now, frame] = [performance.now.bind(performance), window.requestAnimationFrame];
-  performance.now = () => 4 * now();
-  window.requestAnimationFrame = (f) => frame((time) => f(4 * time));
-}"""
+def stays(view):
+    """The moment that is drawn, which is drawn still after some frames."""
+    held = view.evaluate(MOMENT)
+    view.frames(10)
+    assert view.evaluate(MOMENT) == held
+    return held
 
 
 def test_it_moves_once_when_it_is_seen_and_again_when_asked(shown):
-    view = shown(LivingPicture("masks"), reduced_motion="no-preference", before=FASTER)
+    view = shown(LivingPicture("masks"), **MOVING)
     button = view.part("go", "play")
-    view.page.wait_for_function(f"{MOMENT} > 0.05 && {MOMENT} < 0.9")
-    assert button.inner_text() == "Pause"
-    view.press("play")
-    held = view.evaluate(MOMENT)
-    view.page.wait_for_timeout(150)
-    assert view.evaluate(MOMENT) == held and button.inner_text() == "Play"
+    pause = "document.querySelector('[data-go=play]')"
+    view.page.wait_for_function(f"{MOMENT} > 0.05 && {pause}.textContent === 'Pause' && ({pause}.click(), true)")
+    held = stays(view)
+    assert 0.05 < held < 0.9 and button.inner_text() == "Play"
     button.press("Enter")
     view.page.wait_for_function(f"{MOMENT} > {held}")
     view.get_by_role("button", name="Replay").wait_for()
@@ -248,67 +252,29 @@ def test_it_moves_once_when_it_is_seen_and_again_when_asked(shown):
 
 
 def test_from_stage_to_stage_the_same_bars_pass_through_places_between(shown):
-    view = shown(LivingPicture("dot_products"), reduced_motion="no-preference")
-    view.evaluate("""() => {
-      window.widths = [];
-      const cell = document.querySelector("[data-part='cell-0'] rect");
-      new MutationObserver(() => widths.push(Number(cell.getAttribute("width")))).observe(cell, { attributes: true });
-    }""")
-    view.set(stage="multi_head", at=None)
-    view.page.wait_for_function("widths.length > 2 && widths.at(-1) === 27")
-    assert any(27 < width < 56 for width in view.evaluate("widths"))
-
-
-def test_where_motion_is_unwanted_it_stays_at_its_end_and_goes_step_by_step(shown):
-    view = shown(LivingPicture("attention"))
-    view.page.wait_for_timeout(150)
-    assert view.evaluate(MOMENT) == 1 and view.part("go", "play").inner_text() == "Step"
-    seen = [view.press("play") or view.evaluate(MOMENT) for _ in range(7)]
-    assert seen == [0, 0.2, 0.4, 0.6, 0.8, 1, 0]
-    view.set(stage="masks")
-    assert view.evaluate(MOMENT) == 1
+    view = shown(LivingPicture("dot_products"), reduced_motion="no-preference", before=frame_clock())
+    view.page.wait_for_function(f"0 < {MOMENT} && {MOMENT} < 1")
+    widths, kept = view.evaluate(WAY, [dict(stage="multi_head", at=None), {"[data-part='cell-0'] rect": "width"}, 300])
+    assert kept and widths[-1] == "27"
+    assert any(27 < float(width) < 56 for width in widths)
 
 
 def test_out_of_sight_it_waits(shown):
-    view = shown(LivingPicture("masks"), reduced_motion="no-preference")
-    view.page.wait_for_function(f"{MOMENT} > 0.05 && {MOMENT} < 0.9")
-    view.evaluate("document.body.style.height = '4000px'; scrollTo(0, 3000)")
-    view.page.wait_for_timeout(200)
-    held = view.evaluate(MOMENT)
-    view.page.wait_for_timeout(150)
-    assert view.evaluate(MOMENT) == held < 1
+    view = shown(LivingPicture("masks"), **MOVING)
+    away = "(document.body.style.height = '4000px', scrollTo(0, 3000), true)"
+    view.page.wait_for_function(f"{MOMENT} > 0.05 && {away}")
+    view.frames(3)  # until the page has noticed
+    held = stays(view)
+    assert held < 1
     view.evaluate("scrollTo(0, 0)")
     view.page.wait_for_function(f"{MOMENT} > {held}")
 
 
 def test_the_tour_goes_on_by_itself_and_stops_when_asked(shown):
-    view = shown(LivingPicture("kv_cache", tour=True), reduced_motion="no-preference", before=FASTER)
-    view.page.wait_for_function("model.get('stage') === 'transformer_block'")
-    view.press("play")
+    view = shown(LivingPicture("kv_cache", tour=True), **MOVING)
+    stop = "(document.querySelector('[data-go=play]').click(), true)"
+    view.page.wait_for_function(f"model.get('stage') === 'transformer_block' && {stop}")
     assert view.part("go", "play").inner_text() == "Play"
     assert view.texts(".lp-title") == ["11. The transformer block"]
     assert view.locator("[aria-current=step]").get_attribute("data-stop") == "transformer_block"
-    held = view.evaluate(MOMENT)
-    view.page.wait_for_timeout(150)
-    assert view.evaluate(MOMENT) == held
-
-
-def test_a_press_jumps_to_a_chapter_and_its_name_is_a_link(shown):
-    links = {stage: f"#{stage}" for stage in STAGES}
-    view = shown(LivingPicture(tour=True, links=links))
-    view.part("stop", "rope").click()
-    assert view.saved("stage") == "rope" and view.texts(".lp-title") == ["9. RoPE"]
-    assert view.locator(".lp-title a").get_attribute("href") == "#rope"
-    assert view.locator("[data-stop]").count() == 14
-    view.part("stop", "masks").press("Enter")
-    assert view.locator(".lp-title a").get_attribute("href") == "#masks"
-    assert not shown(LivingPicture(tour=True)).locator(".lp-title a").count()
-
-
-def test_where_motion_is_unwanted_the_tour_waits_for_the_reader(shown):
-    view = shown(LivingPicture(tour=True))
-    view.page.wait_for_timeout(300)
-    assert view.get("stage") == "dot_products" and view.evaluate(MOMENT) == 1
-    view.press("play")
-    assert view.saved("stage") == "softmax" and view.evaluate(MOMENT) == 1
-    assert view.part("go", "play").inner_text() == "Next"
+    stays(view)

@@ -7,30 +7,29 @@ import pytest
 import torch
 
 from attnlab.widgets import MaskPainter
+from tests.attnlab.widget_page import sets
 
 WORDS = "The CEO announced record earnings on Friday".split()
 _rng = np.random.default_rng(41)
 FILLS = {"-inf": -math.inf, "-1e9": -1e9, "-10": -10.0}
+
+
+def fixture(n, scale, chance, fill):
+    scores, mask = _rng.normal(scale=scale, size=(n, n)).tolist(), (_rng.random((n, n)) < chance).tolist()
+    return dict(scores=scores, mask=mask, fill=fill)
+
+
+def tiny(scores, mask, fill="-inf"):
+    return dict(scores=scores, mask=(np.array(mask) > 0).tolist(), fill=fill)
+
+
 FIXTURES = [
-    {
-        "scores": _rng.normal(scale=scale, size=(n, n)).tolist(),
-        "mask": (_rng.random((n, n)) < chance).tolist(),
-        "fill": fill,
-    }
-    for n, scale, chance, fill in [
-        (2, 1, 0.5, "-inf"),
-        (3, 2, 0.3, "-inf"),
-        (5, 4, 0.6, "-1e9"),
-        (7, 1, 0.5, "-10"),
-        (7, 9, 0.2, "-inf"),
-        (10, 2, 0.7, "-10"),
-    ]
-]
-FIXTURES += [
-    {"scores": [[1.0, 2.0], [3.0, 4.0]], "mask": [[False, False], [False, False]], "fill": "-inf"},  # all rows empty
-    {"scores": [[1.0, 2.0], [3.0, 4.0]], "mask": [[False, False], [False, True]], "fill": "-1e9"},
-    {"scores": [[1000.0, -1000.0], [-1000.0, 1000.0]], "mask": [[True, True], [True, True]], "fill": "-inf"},
-    {"scores": [[-20.0, -20.0], [0.0, 0.0]], "mask": [[True, False], [True, True]], "fill": "-10"},  # fill wins
+    *(fixture(2, 1, 0.5, "-inf"), fixture(3, 2, 0.3, "-inf"), fixture(5, 4, 0.6, "-1e9")),
+    *(fixture(7, 1, 0.5, "-10"), fixture(7, 9, 0.2, "-inf"), fixture(10, 2, 0.7, "-10")),
+    tiny([[1, 2], [3, 4]], [[0, 0], [0, 0]]),  # all rows empty
+    tiny([[1, 2], [3, 4]], [[0, 0], [0, 1]], "-1e9"),
+    tiny([[1000, -1000], [-1000, 1000]], [[1, 1], [1, 1]]),
+    tiny([[-20, -20], [0, 0]], [[1, 0], [1, 1]], "-10"),  # fill wins
 ]
 
 
@@ -109,38 +108,10 @@ def reference(state):
     return expected
 
 
-def mask_of(view):
-    return np.array(view.get("mask"))
-
-
-def cell(view, i, j):
-    return view.part("cell", f"{i}-{j}")
-
-
 def test_the_python_weights_agree_with_those_on_the_page():
     for fixture in FIXTURES:
         widget = MaskPainter([f"t{i}" for i in range(len(fixture["scores"]))], **fixture)
         np.testing.assert_allclose(widget.weights, softmax(**fixture), rtol=0, atol=1e-12)
-
-
-@pytest.mark.parametrize(
-    "options, expected",
-    [
-        ({"preset": "causal"}, np.tri(7)),
-        ({"preset": "full"}, np.ones((7, 7))),
-        ({"preset": "padding", "length": 4}, np.ones((7, 1)) * (np.arange(7) < 4)),
-        ({"preset": "window", "window": 3}, np.tri(7) - np.tri(7, k=-3)),
-        ({"preset": "window", "window": 1}, np.eye(7)),
-    ],
-)
-def test_a_preset_gives_its_mask_in_python_and_on_the_page(shown, options, expected):
-    assert np.array_equal(painter(**options).mask, expected.astype(bool))
-    view = shown(painter(mask=np.triu(np.ones((7, 7), dtype=bool), 1)))
-    view.set(**{name: size for name, size in options.items() if name != "preset"})
-    view.press(options["preset"])
-    assert np.array_equal(mask_of(view), expected.astype(bool))
-    assert view.get("preset") == view.saved("preset") == options["preset"]
-    assert view.locator("button[aria-pressed=true]").get_attribute("data-go") == options["preset"]
 
 
 def mask(*rows):
@@ -148,148 +119,136 @@ def mask(*rows):
     return [[letter == "1" for letter in row] for row in rows]
 
 
+def weighed(mask, fill="-inf", n=7):
+    """The weights of the painter of this size."""
+    return softmax(painter(n).scores, mask, fill)
+
+
+def causal(n, *changed):
+    """A causal mask in which these cells are turned over."""
+    cells = np.tri(n, dtype=bool)
+    for place in changed:
+        cells[place] ^= True
+    return cells.tolist()
+
+
+ROW, COLUMN = [(0, j) for j in range(1, 7)], [(i, 6) for i in range(1, 5)]
+CHEAT = weighed(causal(7, (1, 2)))[1, 2]
+LEAK = np.triu(weighed(causal(7), "-10"), 1).max()
+SHARE = "=> document.querySelector('.mp-level').offsetWidth / document.querySelector('.mp-track').offsetWidth"
+PRESETS = [
+    ("causal", {}, np.tri(7)),
+    ("full", {}, np.ones((7, 7))),
+    ("padding", dict(length=4), np.ones((7, 1)) * (np.arange(7) < 4)),
+    ("window", dict(window=3), np.tri(7) - np.tri(7, k=-3)),
+    ("window", dict(window=1), np.eye(7)),
+]
+
+
+def moves(*tokens):
+    """Seen: the outputs of these tokens are the ones that move."""
+    return {".mp-moves[data-output] => Number(one.dataset.output)": [*tokens]}
+
+
 CONTROLS = {
+    **{
+        f"a preset gives its mask: {name} {size or ''}": (
+            painter(mask=np.triu(np.ones((7, 7), dtype=bool), 1)),
+            (sets(size), name, {"mask": expected.astype(bool).tolist(), "preset": name}),
+            {"button[aria-pressed=true]@data-go": name, "button[aria-pressed=true]": 1},
+        )
+        for name, size, expected in PRESETS
+    },
     "a slider sets its number and its preset": (
         painter(),
-        "slider=length: Home",
-        dict(preset="padding", length=0, mask=[[False] * 7] * 7),
-        "slider=length: End",
-        dict(mask=[[True] * 7] * 7),
-        "slider=window: ArrowRight",
-        {"preset": "window", "window": 3, "=window": "3", "=title": "Sliding window, 3 tokens wide"},
+        ("slider=length: Home", dict(preset="padding", length=0, mask=[[False] * 7] * 7)),
+        ("slider=length: End", dict(mask=[[True] * 7] * 7)),
+        ("slider=window: ArrowRight", dict(preset="window", window=3)),
+        {"=window": "3", "=title": "Sliding window, 3 tokens wide"},
     ),
     "all cells are masked and flipped": (
         AGAIN,
-        "flip",
-        dict(mask=mask("010", "001", "110")),
-        "clear",
-        dict(mask=mask("000", "000", "000")),
+        ("flip", dict(mask=mask("010", "001", "110"))),
+        ("clear", dict(mask=mask("000", "000", "000"))),
     ),
     "tokens of one name are told apart": (
         MaskPainter(["the", "cat", "the"], np.zeros((3, 3)), preset="full"),
         {"cell=0-2@aria-label~": "“the₀” reads “the₂”"},
     ),
+    "a click turns a cell over and a mask painted like a preset is recognized": (
+        painter(3),
+        ("cell=1-2", dict(mask=causal(3, (1, 2)))),
+        {
+            ".mp-cell => Number(one.textContent)": pytest.approx(
+                weighed(causal(3, (1, 2)), n=3).ravel().tolist(), abs=0.0051
+            )
+        },
+        ("cell=1-2", dict(mask=causal(3))),
+        ("full | cell=0-1", dict(preset="painted")),
+        ("cell=0-2 | cell=1-2", {"preset": "causal", "=title": "Causal mask"}),
+    ),
+    "a drag paints every cell it meets with the opposite of the first": (
+        painter(),
+        ("drag cell=0-1 -> cell=0-6 -> cell=4-6", dict(mask=causal(7, *ROW, *COLUMN))),
+        ("hover cell=6-0", dict(mask=causal(7, *ROW, *COLUMN))),  # the button is up
+    ),
+    "a finger paints by tapping and dragging sideways": (
+        painter(),
+        ("touch cell=2-3", dict(mask=causal(7, (2, 3)))),
+        ("touch cell=0-1 -> cell=0-2 -> cell=0-4 -> cell=0-6", dict(mask=causal(7, (2, 3), *ROW))),
+    ),
     "the keyboard moves and paints": (
         painter(4),
-        "cell=0-0: ArrowRight | keys: ArrowRight Space",
-        dict(mask=mask("1010", "1100", "1110", "1111")),
-        "keys: Shift+ArrowDown",  # paints on with what the cell it leaves is
-        dict(mask=mask("1010", "1110", "1110", "1111")),
-        "keys: Control+End Enter",
-        dict(mask=mask("1010", "1110", "1110", "1110")),
-        "keys: ArrowDown",  # the border stops
-        {"focus": "3-3"},
+        ("cell=0-0: ArrowRight | keys: ArrowRight Space", dict(mask=mask("1010", "1100", "1110", "1111"))),
+        # It paints on with what the cell it leaves is.
+        ("keys: Shift+ArrowDown", dict(mask=mask("1010", "1110", "1110", "1111"))),
+        ("keys: Control+End Enter", dict(mask=mask("1010", "1110", "1110", "1110"))),
+        ("keys: ArrowDown", {"focus": "3-3"}),  # the border stops
     ),
     "the stop of the grid is the cell pressed last": (
         painter(4),
         "cell=2-1 | go=causal: Tab",
-        *(
-            step
-            for name in ["full", "window", "window", "padding", "length", "2-1", "0", "1"]
-            for step in ({"focus": name}, "keys: Tab")
-        ),
+        *(({"focus": name}, "keys: Tab") for name in "full window window padding length 2-1 0 1".split()),
     ),
-    "the meter and the summary are honest about a causal mask": (
+    "the meter is honest about a causal mask, names tokens that cheat and tells what leaks": (
         painter(),
         {"=count": "28 of 49 cells allowed", "=verdict": "Honest: no token reads a later one."},
         {".mp-level@style": "width: 0%;"},
         {"said": "Causal mask: 28 of 49 cells allowed. Honest: no token reads a later one."},
-        "clear",
-        {"said~": "Empty rows: “The”, “CEO”, “announced” and 4 more read nothing."},
+        "cell=1-2",
+        {"=verdict": f"Cheating: “CEO” reads “announced”, which comes later, with weight {CHEAT:.2f}."},
+        {"=reading~": "That is the very token it has to predict.", SHARE: pytest.approx(CHEAT, abs=0.01)},
+        ("causal | go=fill := -10", {"fill": "-10", "=verdict~": ["Leaking: with fill −10, ", f"{LEAK:.4f}"[:4]]}),
+        {"cell=0-6": ">0"},
+        ("go=fill := -inf | clear", {"said~": "Empty rows: “The”, “CEO”, “announced” and 4 more read nothing."}),
     ),
     "an empty row reads nothing and with a finite fill everything alike": (
         painter(4, mask=np.array(mask("1000", "1100", "0000", "1111"))),
         {"[data-note]": ["", "", "empty row: this token reads nothing", ""]},
         {"said~": "Empty row: “announced” reads nothing."},
-        "go=fill := -1e9",
-        {"[data-cell^='2-']": ["0.25"] * 4, "[data-note]": [""] * 4},
-        "go=fill := -10 | hover cell=2-0",
-        {"[data-cell^='2-']": ["0.25"] * 4, "[data-note]": [""] * 4},
+        ("go=fill := -1e9", {"[data-cell^='2-']": ["0.25"] * 4, "[data-note]": [""] * 4}),
+        ("go=fill := -10 | hover cell=2-0", {"[data-cell^='2-']": ["0.25"] * 4, "[data-note]": [""] * 4}),
         {"=reading": "Nothing is allowed for “announced”: all scores are −10, so each weight is 0.25."},
+    ),
+    "a changed token moves the outputs that read it and its own": (
+        painter(5),
+        moves(),
+        ("change=3", {"changed": 3, **moves(3, 4)}),
+        {"=reading": "Change “record”: the outputs of “record” and “earnings” move."},
+        ("change=0: Enter", moves(0, 1, 2, 3, 4)),
+        ("window", moves(0, 1)),
+        ("full", moves(0, 1, 2, 3, 4)),
+        ("change=0", {"changed": None, **moves()}),
     ),
 }
 
 
-def test_a_click_turns_a_cell_over_and_a_mask_painted_like_a_preset_is_recognised(shown):
-    view = shown(painter(3))
-    cell(view, 1, 2).click()
-    assert mask_of(view)[1].tolist() == [True, True, True] == view.saved("mask")[1]
-    expected = softmax(view.get("scores"), view.get("mask"), "-inf")
-    texts = view.texts(".mp-cell")
-    assert [float(text or 0) for text in texts] == pytest.approx(expected.ravel(), abs=0.0051)
-    cell(view, 1, 2).click()
-    assert np.array_equal(mask_of(view), np.tri(3))
-    view.press("full")
-    cell(view, 0, 1).click()
-    assert view.get("preset") == "painted"
-    cell(view, 0, 2).click()
-    cell(view, 1, 2).click()
-    assert (view.get("preset"), view.text("title")) == ("causal", "Causal mask")
-
-
-def test_a_drag_paints_every_cell_it_meets_with_the_opposite_of_the_first(shown):
-    view = shown(painter())
-    corners = [view.middle(cell(view, *place)) for place in [(0, 1), (0, 6), (4, 6)]]
-    view.stroke(*corners, steps=2)  # quick: leaves no gaps
-    mask = mask_of(view)
-    assert mask[0].all() and mask[:5, 6].all() and mask.sum() == 28 + 6 + 4
-    view.mouse.move(*view.middle(cell(view, 6, 0)))  # the button is up: nothing is painted
-    assert np.array_equal(mask_of(view), mask)
-
-
-def test_a_finger_paints_by_tapping_and_dragging_sideways_but_not_by_scrolling(shown):
+def test_a_finger_that_scrolls_paints_nothing(shown):
     view = shown(painter(), width=390, height=600, has_touch=True, is_mobile=True)
-    view.touch(view.middle(cell(view, 2, 3)))
-    assert mask_of(view)[2, 3] and mask_of(view).sum() == 29
-    (x0, y), (x1, _) = view.middle(cell(view, 0, 1)), view.middle(cell(view, 0, 6))
-    view.touch((x0, y), *[(x0 + (x1 - x0) * part / 5, y) for part in range(1, 6)])
-    assert mask_of(view)[0].all() and mask_of(view).sum() == 29 + 6
-    x, y = view.middle(cell(view, 6, 3))
+    x, y = view.spot("cell=6-3")
     view.touch(*[(x, y - 25 * step) for step in range(9)])
-    view.page.wait_for_timeout(300)
-    assert view.evaluate("scrollY") > 50
-    assert mask_of(view).sum() == 29 + 6
-
-
-def test_the_meter_names_the_tokens_that_cheat(shown):
-    view = shown(painter())
-    cell(view, 1, 2).click()
-    weight = softmax(view.get("scores"), view.get("mask"), "-inf")[1, 2]
-    assert view.text("verdict") == f"Cheating: “CEO” reads “announced”, which comes later, with weight {weight:.2f}."
-    assert view.text("reading").endswith("That is the very token it has to predict.")
-    track, level = (view.locator(f".mp-{part}").bounding_box()["width"] for part in ("track", "level"))
-    assert level / track == pytest.approx(weight, abs=0.01)
-
-
-def test_a_finite_fill_leaks_through_a_causal_mask(shown):
-    view = shown(painter())
-    view.part("go", "fill").select_option("-10")
-    weights = np.triu(softmax(view.get("scores"), view.get("mask"), "-10"), 1)
-    assert 0 < weights.max() < 0.01
-    assert view.text("verdict").startswith("Leaking: with fill −10, ")
-    assert f"{weights.max():.1e}"[:3] in view.text("verdict").replace("−", "-") or "0.00" in view.text("verdict")
-    assert cell(view, 0, 6).inner_text() == ">0"
-    assert view.saved("fill") == "-10"
-
-
-def moving(view):
-    return [i for i, one in enumerate(view.locator("[data-output]").all()) if "mp-moves" in one.get_attribute("class")]
-
-
-def test_a_changed_token_moves_the_outputs_that_read_it_and_its_own(shown):
-    view = shown(painter(5))
-    assert moving(view) == []
-    view.part("change", 3).click()
-    assert moving(view) == [3, 4] and view.get("changed") == 3 == view.saved("changed")
-    assert view.text("reading") == "Change “record”: the outputs of “record” and “earnings” move."
-    view.part("change", 0).press("Enter")
-    assert moving(view) == [0, 1, 2, 3, 4]
-    view.press("window")
-    assert moving(view) == [0, 1]
-    view.press("full")
-    assert moving(view) == [0, 1, 2, 3, 4]
-    view.part("change", 0).click()
-    assert (moving(view), view.get("changed")) == ([], None)
+    view.page.wait_for_function("scrollY > 50")
+    assert view.get("mask") == causal(7)
 
 
 def test_which_outputs_move_is_what_attention_does(shown):
@@ -303,34 +262,40 @@ def test_which_outputs_move_is_what_attention_does(shown):
         before = softmax(scores, mask, fixture["fill"]) @ values
         for t, moves in enumerate(view.compute(fixture)["moves"]):
             other, moved = scores.copy(), values.copy()
-            other[t], other[:, t], moved[t] = (
-                rng.normal(size=len(scores)),
-                rng.normal(size=len(scores)),
-                rng.normal(size=3),
-            )
+            other[t], other[:, t], moved[t] = (rng.normal(size=many) for many in (len(scores), len(scores), 3))
             after = softmax(other, mask, fixture["fill"]) @ moved
             assert moves == (np.abs(after - before).max(-1) > 0).tolist(), (fixture, t)
 
 
-def test_arrays_lists_and_tensors_are_taken():
-    lists = [[True, False], [True, True]]
-    for mask in (lists, np.array(lists), torch.tensor(lists), np.array(lists).astype(int)):
-        widget = MaskPainter(["a", "b"], torch.zeros(2, 2), mask)
-        assert (widget.mask, widget.preset, widget.scores) == (lists, "causal", [[0.0, 0.0], [0.0, 0.0]])
-    padding = np.array([[True, True, False]])
-    assert MaskPainter(["a", "b", "c"], np.zeros((3, 3)), padding).mask == [[True, True, False]] * 3
-    assert MaskPainter(["a", "b"], np.zeros((2, 2)), fill=-math.inf, length=np.int64(1)).fill == "-inf"
-
-
-def test_mask_and_preset_follow_each_other_in_python():
-    widget = painter(5)
-    widget.mask = np.eye(5, dtype=bool)
-    assert (widget.preset, widget.window) == ("window", 1)
-    widget.mask = np.eye(5, dtype=bool)[::-1]
-    assert widget.preset == "painted"
-    widget.preset = "padding"
-    assert np.array(widget.mask).sum() == 5 * 4
-    widget.length = 2
-    assert np.array(widget.mask).sum() == 5 * 2
-    widget.set_state({"preset": "painted", "mask": [[False] * 5] * 5})  # as the page sends it
-    assert (widget.preset, np.array(widget.mask).sum()) == ("painted", 0)
+LISTS = [[True, False], [True, True]]
+PADDING = np.array([[True, True, False]])
+TWO = dict(tokens=["a", "b"], scores=np.zeros((2, 2)))
+TRAITS = {
+    **{
+        f"a mask is taken as {name}": (
+            dict(tokens=["a", "b"], scores=torch.zeros(2, 2), mask=mask),
+            dict(mask=LISTS, preset="causal", scores=[[0, 0], [0, 0]]),
+        )
+        for name, mask in dict(
+            list=LISTS, array=np.array(LISTS), tensor=torch.tensor(LISTS), integers=np.array(LISTS).astype(int)
+        ).items()
+    },
+    "a row is a mask for all": (dict(mask=PADDING), dict(mask=PADDING.tolist() * 3)),
+    "minus infinity is a fill": (dict(**TWO, fill=-math.inf, length=np.int64(1)), dict(fill="-inf")),
+    **{
+        f"a preset gives its mask: {name} {size or ''}": (
+            dict(tokens=WORDS, scores=np.zeros((7, 7)), preset=name, **size),
+            dict(mask=expected.astype(bool).tolist()),
+        )
+        for name, size, expected in PRESETS
+    },
+    "mask and preset follow each other": (
+        dict(tokens=WORDS[:5], scores=np.zeros((5, 5))),
+        (sets(mask=np.eye(5, dtype=bool)), dict(preset="window", window=1)),
+        (sets(mask=np.eye(5, dtype=bool)[::-1]), dict(preset="painted")),
+        (sets(preset="padding"), dict(mask=[[True] * 4 + [False]] * 5)),
+        (sets(length=2), dict(mask=[[True] * 2 + [False] * 3] * 5)),
+        lambda widget: widget.set_state({"preset": "painted", "mask": [[False] * 5] * 5}),  # as the page sends it
+        dict(preset="painted", mask=[[False] * 5] * 5),
+    ),
+}

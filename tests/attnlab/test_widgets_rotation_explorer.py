@@ -7,7 +7,8 @@ import pytest
 import torch
 
 from attnlab.widgets import RotationExplorer
-from tests.attnlab.widget_page import number
+from tests.attnlab.widget_page import number, sets
+from tests.references import rotated
 
 FIXTURES = [
     {"d_head": 8, "base": 10000.0, "query": 5, "key": 2, "pair": 0, "trained": 32},
@@ -55,9 +56,9 @@ def turns(d_head, base):
 
 
 def turned(position, d_head, base):
-    """The vector of ones and then zeros, its pairs taken as complex numbers, half-split, and turned."""
-    pairs = torch.polar(torch.ones(d_head // 2, dtype=torch.float64), position * turns(d_head, base))
-    return torch.cat([pairs.real, pairs.imag])
+    """The vector of ones and then zeros, turned."""
+    vector = torch.tensor([[1.0, 0.0]]).repeat_interleave(d_head // 2, dim=1)
+    return rotated(vector, torch.tensor([position]), base)[0]
 
 
 def score(query, key, d_head, base):
@@ -114,36 +115,6 @@ def test_what_training_held_is_counted_pair_by_pair(shown):
         }
 
 
-def test_below_each_clock_is_what_its_pair_adds_to_the_score_that_the_summary_says_stays(shown):
-    view = shown(RotationExplorer(query=9, key=3))
-    for i, frequency in enumerate(turns(8, 10000.0).tolist()):
-        assert number(view.text(f"share-{i}").removeprefix("cos ")) == pytest.approx(
-            math.cos(6 * frequency), abs=0.00051
-        )
-        assert number(view.text(f"wavelength-{i}").split()[0]) == pytest.approx(math.tau / frequency, rel=1e-3)
-    expected = [math.degrees(6 * frequency) for frequency in turns(8, 10000.0).tolist()]
-    assert [view.text(f"between-{i}") for i in range(4)] == [f"∠ {angle:.1f}°" for angle in expected]
-    assert view.number("score") == pytest.approx(score(9, 3, 8, 10000.0), abs=0.00051)
-    same = f"{score(9, 3, 8, 10000.0):.3f}"
-    assert view.said() == (
-        f"Query at 9, key at 3: score {same}. Move both on by 10, to 19 and 13: {same} again. "
-        "Only the offset 6 counts. Both are within the 32 tokens of training."
-    )
-
-
-@pytest.mark.parametrize("pair", [0, 20, 31])
-def test_of_many_pairs_four_are_drawn_from_first_to_last_with_the_chosen_one(shown, pair):
-    view = shown(RotationExplorer(d_head=64))
-    view.slider("pair").fill(str(pair))
-    assert view.get("pair") == pair == view.saved("pair")
-    drawn = [
-        int(text) for text in view.locator("[data-clock]").evaluate_all("all => all.map(one => one.dataset.clock)")
-    ]
-    assert len(drawn) == 4 and drawn == sorted(set(drawn)) and {0, pair, 31} <= set(drawn)
-    view.set(pair=0, d_head=8)
-    assert not view.slider("pair").is_visible()
-
-
 def end(view, pair, kind):
     return [float(view.locator(f"[data-clock='{pair}'] {kind}").get_attribute(at)) for at in ("x2", "y2")]
 
@@ -169,26 +140,6 @@ def test_moving_both_changes_no_score_and_no_curve(shown):
     assert len(found) == len(curves) == 1 and len(hands) == 4
 
 
-@pytest.mark.parametrize(
-    "query, key, words",
-    [
-        (40, 38, "Both positions are beyond training, but tokens 2 apart occurred in it, so this score is known."),
-        (33, 30, "Position 33 is beyond training, but tokens 3 apart occurred in it"),
-        (30, 33, "Position 33 is beyond training, but tokens 3 apart occurred in it"),
-        (50, 0, "No two tokens were 50 apart in training: for 3 of 4 pairs, the angle between the hands is new."),
-    ],
-)
-def test_positions_and_offsets_beyond_training_are_told_apart(shown, query, key, words):
-    view = shown(RotationExplorer(query=query, key=key))
-    assert words in view.said()
-    for name, place in ("query", query), ("key", key):
-        told = view.slider(name).get_attribute("aria-valuetext")
-        assert told == (f"{place}, beyond training" if place > 31 else str(place))
-    new = [view.text(f"between-{i}").endswith(" new") for i in range(4)]
-    assert new == [False, *[abs(query - key) > 31] * 3]
-    assert view.locator(".ro-new").count() == sum(new)
-
-
 def test_a_larger_base_lets_fewer_pairs_finish_a_turn(shown):
     view = shown(RotationExplorer(d_head=16, trained=128))
     found = []
@@ -198,62 +149,6 @@ def test_a_larger_base_lets_fewer_pairs_finish_a_turn(shown):
         wavelength = number(view.text("wavelength-7").split()[0])
         assert wavelength == pytest.approx(math.tau * float(base) ** (14 / 16), rel=1e-3)
     assert found == sorted(found, reverse=True) and found[0] == 8 and found[-1] < found[1]
-
-
-def place(view, position, last=63):
-    box = view.locator(".ro-places").bounding_box()
-    return box["x"] + 38 + position / last * (box["width"] - 76)
-
-
-@pytest.mark.parametrize("name", ["query", "key"])
-def test_a_handle_is_dragged_along_the_line_and_moved_by_keys(shown, name):
-    view = shown(RotationExplorer())
-    view.mouse.move(*view.middle(view.slider(name)))
-    view.mouse.down()
-    for position in (20, 41):
-        view.mouse.move(place(view, position), 400)
-        assert view.get(name) == position == view.saved(name)
-    view.mouse.move(1270, 400)
-    assert view.get(name) == 63
-    view.mouse.up()
-    view.mouse.move(place(view, 9), 400)
-    assert view.get(name) == 63
-    for key, reached in [("Home", 0), ("ArrowRight", 1), ("Shift+ArrowUp", 11), ("ArrowDown", 10), ("PageDown", 0)]:
-        view.slider(name).press(key)
-        assert (view.get(name), view.slider(name).get_attribute("aria-valuenow")) == (reached, str(reached))
-
-
-def test_a_finger_drags_the_offset_along(shown):
-    view = shown(RotationExplorer(query=12, key=5), width=390, has_touch=True)
-    x, y = view.middle(view.slider("both"))
-    step = place(view, 1) - place(view, 0)
-    view.touch((x, y), (x + 8 * step, y), (x + 20 * step, y))
-    assert view.get("query", "key") == [32, 25] == view.saved("query", "key")
-
-
-def test_moving_both_ends_where_the_later_one_does(shown):
-    view = shown(RotationExplorer(query=2, key=11))
-    for key, reached in [("End", [54, 63]), ("ArrowLeft", [53, 62]), ("ArrowUp", [54, 63]), ("Home", [0, 9])]:
-        view.slider("both").press(key)
-        assert view.get("query", "key") == reached == view.saved("query", "key")
-
-
-def test_the_base_slider_is_logarithmic_and_the_field_exact(shown):
-    view = shown(RotationExplorer())
-    view.slider("base").press("ArrowRight")
-    assert view.get("base") == 13000 == view.saved("base")
-    view.slider("base").press("Home")
-    assert view.get("base") == 2
-    view.slider("base").press("End")
-    assert (view.get("base"), view.slider("base").get_attribute("aria-valuetext")) == (1e7, "10000000")
-    view.field("base").fill("500000")
-    assert view.get("base") == 500000 == view.saved("base")
-    view.set(base=2)
-    found = [2.0]  # each press moves it on
-    for _ in range(67):
-        view.slider("base").press("ArrowRight")
-        found.append(view.get("base"))
-    assert found == sorted(set(found)) and found[-1] == 1e7 and 10000 in found
 
 
 def test_a_press_on_the_curve_chooses_the_offset_and_keeps_the_key_if_it_can(shown):
@@ -267,9 +162,81 @@ def test_a_press_on_the_curve_chooses_the_offset_and_keeps_the_key_if_it_can(sho
         assert view.get("query", "key") == expected == view.saved("query", "key")
 
 
-def test_smaller_sizes_bring_the_rest_back_into_range():
-    explorer = RotationExplorer(d_head=64, query=np.int64(60), key=40, pair=31)
-    explorer.trained = 16
-    explorer.d_head = 6
-    assert (explorer.query, explorer.key, explorer.pair) == (31, 31, 2)
-    assert explorer.min_height == RotationExplorer().min_height
+FREQUENCIES = turns(8, 10000.0).numpy()
+SCORE = f"{score(9, 3, 8, 10000.0):.3f}"
+MOVES = [("Home", 0), ("ArrowRight", 1), ("Shift+ArrowUp", 11), ("ArrowDown", 10), ("PageDown", 0)]
+BASES = [float(f"{10 ** (tenth / 10):.2g}") for tenth in range(3, 71)]
+SLIDERS = [(RotationExplorer(), "base", BASES, 500000), (RotationExplorer(64), "pair", range(32))]
+CONTROLS = {
+    "below each clock is what its pair adds to the score, which the summary says stays": (
+        RotationExplorer(query=9, key=3),
+        {"=score": SCORE, "[data-value^=share-]": [f"cos {math.cos(6 * frequency):.3f}" for frequency in FREQUENCIES]},
+        {"[data-value^=between-]": [f"∠ {math.degrees(6 * frequency):.1f}°" for frequency in FREQUENCIES]},
+        {
+            "[data-value^=wavelength-] => parseFloat(one.textContent.replaceAll(',', ''))": pytest.approx(
+                math.tau / FREQUENCIES, rel=1e-3
+            )
+        },
+        {
+            "said": f"Query at 9, key at 3: score {SCORE}. Move both on by 10, to 19 and 13: {SCORE} again. "
+            "Only the offset 6 counts. Both are within the 32 tokens of training."
+        },
+    ),
+    **{
+        f"of many pairs four are drawn from first to last, with the chosen one: {pair}": (
+            RotationExplorer(64),
+            (f"slider=pair := {pair}", {"pair": pair, "[data-clock] => Number(one.dataset.clock)": drawn}),
+            (sets(pair=0, d_head=8), {"slider=pair": False}),
+        )
+        for pair, drawn in [(0, [0, 10, 21, 31]), (20, [0, 10, 20, 31]), (31, [0, 10, 21, 31])]
+    },
+    "a clock names its numbers": (
+        RotationExplorer(d_head=12, pair=4),
+        {"clock=4@aria-label~": "Pair 4, numbers 4 and 10:"},
+    ),
+    **{
+        f"positions and offsets beyond training are told apart: {query}, {key}": (
+            RotationExplorer(query=query, key=key),
+            {"said~": words, ".ro-new": 3 * (abs(query - key) > 31)},
+            {"[data-value^=between-] => one.textContent.endsWith(' new')": [False, *[abs(query - key) > 31] * 3]},
+            {
+                f"slider={name}@aria-valuetext": f"{place}, beyond training" if place > 31 else str(place)
+                for name, place in [("query", query), ("key", key)]
+            },
+        )
+        for query, key, words in [
+            (40, 38, "Both positions are beyond training, but tokens 2 apart occurred in it, so this score is known."),
+            (33, 30, "Position 33 is beyond training, but tokens 3 apart occurred in it"),
+            (30, 33, "Position 33 is beyond training, but tokens 3 apart occurred in it"),
+            (50, 0, "No two tokens were 50 apart in training: for 3 of 4 pairs, the angle between the hands is new."),
+        ]
+    },
+    **{
+        f"the handle of the {name} is dragged along the line and moved by keys": (
+            RotationExplorer(**{name: 5, other: 41}),
+            (f"hold slider={name} -> slider={other}", {name: 41, other: 41}, "drop"),
+            (f"drag slider={name} -> .ro-places at 0.7,3 -> .ro-places at 2,3", {name: 63, other: 41}),
+            ("leave", {name: 63}),
+            *((f"slider={name}: {key}", {name: at, f"slider={name}@aria-valuenow": str(at)}) for key, at in MOVES),
+        )
+        for name, other in [("query", "key"), ("key", "query")]
+    },
+    "a finger drags both along, with their offset": (
+        RotationExplorer(query=12, key=5),
+        ("touch slider=both -> .ro-places at 0.4,0.5 -> .ro-places at 1,0.5", dict(query=63, key=56)),
+    ),
+    "moving both ends where the later one does": (
+        RotationExplorer(query=2, key=11),
+        ("slider=both: End", dict(query=54, key=63)),
+        ("slider=both: ArrowLeft", dict(query=53, key=62)),
+        ("slider=both: ArrowUp", dict(query=54, key=63)),
+        ("slider=both: Home", dict(query=0, key=9)),
+    ),
+}
+TRAITS = {
+    "smaller sizes bring the rest back into range": (
+        dict(d_head=64, query=np.int64(60), key=40, pair=31),
+        sets(trained=16, d_head=6),
+        dict(query=31, key=31, pair=2, min_height=RotationExplorer().min_height),
+    ),
+}

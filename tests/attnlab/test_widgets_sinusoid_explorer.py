@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from attnlab.widgets import SinusoidExplorer
+from tests.attnlab.widget_page import frame_clock, sets, sines
 
 FIXTURES = [
     {"max_len": 64, "d_model": 32, "position": 5, "pair": 2, "offset": 0},
@@ -47,23 +48,13 @@ EXTREMES = [
 ]
 
 
-def pe(positions, d_model):
-    """The encoding entry by entry, as the paper defines it; any whole numbers are positions."""
-    table = np.zeros((len(positions), d_model))
-    for row, p in enumerate(positions):
-        for column in range(d_model):
-            angle = p / 10000 ** ((column - column % 2) / d_model)
-            table[row, column] = math.cos(angle) if column % 2 else math.sin(angle)
-    return table
-
-
 def reference(state):
     n, d_model, p, pair, k = (state[name] for name in ("max_len", "d_model", "position", "pair", "offset"))
     frequencies, offsets = 1 / 10000 ** (np.arange(0, d_model, 2) / d_model), np.arange(-n, n + 1)
-    here, there = pe([p, p + k], d_model)
+    here, there = sines([p, p + k], d_model)
     own = slice(2 * pair, 2 * pair + 2)
     return {
-        "encoding": pe(range(n), d_model),
+        "encoding": sines(range(n), d_model),
         "frequencies": frequencies,
         "wavelength": 2 * math.pi / frequencies[pair],
         "between": k * frequencies[pair],
@@ -77,19 +68,8 @@ def reference(state):
         "share": here[own] @ there[own],
         "offsets": offsets,
         # It holds at every position, here at some far away.
-        "curve": pe(1000 + offsets, d_model) @ pe([1000], d_model)[0],
+        "curve": sines(1000 + offsets, d_model) @ sines([1000], d_model)[0],
     }
-
-
-def test_the_shown_numbers_are_those_of_the_pair(shown):
-    view = shown(SinusoidExplorer(position=5, pair=2, offset=3))
-    frequency = 10000 ** (-4 / 32)
-    assert view.number("frequency") == pytest.approx(frequency, abs=0.00005)
-    assert view.text("wavelength") == f"{math.tau / frequency:.2f} tokens"
-    assert view.text("between") == f"{math.degrees(3 * frequency):.1f}°"
-    here, there = pe([5, 8], 32)
-    assert view.text("dot") == f"PE[5] · PE[8] = {here @ there:.3f}"
-    assert f"sine {here[4]:.3f}, cosine {here[5]:.3f},".replace("-", "−") in view.said()
 
 
 def end(view, pointer):
@@ -119,71 +99,9 @@ def test_the_canvas_holds_one_pixel_for_each_entry(shown):
     pixels = shown(SinusoidExplorer(max_len=10, d_model=6)).evaluate(PIXELS)
     assert pixels[:2] == [6, 10]
     purple = np.array(pixels[2]).reshape(10, 6, 4)[..., :3] @ [1, -1, 0]  # red over green: purple is below 0
-    table = pe(range(10), 6)
+    table = sines(range(10), 6)
     clear = np.abs(table) > 0.1
     assert np.array_equal(purple[clear] > 0, table[clear] < 0)
-
-
-def test_the_colors_follow_the_theme(shown):
-    view = shown(SinusoidExplorer(max_len=8, d_model=2, position=3))
-    light = view.evaluate(PIXELS)[2][:3]  # the sine of 0
-    view.evaluate("() => (document.documentElement.dataset.theme = 'dark')")
-    view.page.wait_for_timeout(50)
-    assert sum(light) > 700 and sum(view.evaluate(PIXELS)[2][:3]) < 150
-
-
-def test_moving_the_position_changes_no_dot_product(shown):
-    view = shown(SinusoidExplorer(offset=7))
-    found, curves = set(), set()
-    for p in (0, 17, 63):
-        view.field("position").fill(str(p))
-        head, _, dot = view.text("dot").rpartition(" = ")
-        assert head == f"PE[{p}] · PE[{p + 7}]"
-        found.add(dot)
-        curves.add(view.locator(".se-curve").get_attribute("points"))
-    assert len(found) == len(curves) == 1
-
-
-def test_the_summary_says_what_stays(shown):
-    said = shown(SinusoidExplorer(offset=-9)).said()
-    assert "position −4, outside the table," in said and "wavelength 19.9 tokens." in said
-    assert said.endswith("It depends only on the offset −9: move the position, and it stays.")
-
-
-@pytest.mark.parametrize("name, last, down", [("position", 63, 0), ("pair", 15, 0), ("offset", 64, -6)])
-def test_a_field_and_its_slider_move_together(shown, name, last, down):
-    view = shown(SinusoidExplorer())
-    view.slides(name, last, "3")
-    assert view.get(name) == 3
-    view.field(name).press("ArrowUp")
-    assert (view.get(name), view.field(name).input_value()) == (4, "4")
-    view.field(name).press("Shift+ArrowDown")
-    assert view.get(name) == down
-
-
-def test_fewer_dimensions_keep_the_pair_within_them(shown):
-    view = shown(SinusoidExplorer(d_model=12, pair=5))
-    view.set(pair=3, d_model=8)  # as Python may
-    assert view.slider("pair").get_attribute("max") == "3"
-    assert view.locator("circle.se-mini").count() == 4
-    view.set(d_model=128, pair=4)  # of so many, every second one is drawn
-    assert view.locator("circle.se-mini").count() == 32 and view.locator("circle.se-chosen").count() == 1
-
-
-def test_a_press_on_the_table_chooses_position_and_pair(shown):
-    view = shown(SinusoidExplorer(max_len=16, d_model=8))
-    box = view.locator("canvas").bounding_box()
-
-    def at(row, pair):
-        return box["x"] + box["width"] * (pair + 0.5) / 4, box["y"] + box["height"] * (row + 0.5) / 16
-
-    view.mouse.click(*at(11, 3))
-    assert view.get("position", "pair") == [11, 3]
-    view.mouse.down()
-    view.mouse.move(*at(2, 1))
-    view.mouse.up()
-    view.mouse.move(*at(9, 0))
-    assert view.saved("position", "pair") == [2, 1]
 
 
 def test_a_press_on_the_curve_chooses_the_offset(shown):
@@ -197,14 +115,71 @@ def test_a_press_on_the_curve_chooses_the_offset(shown):
         assert view.get("offset") == k == view.saved("offset")
 
 
-def test_a_press_on_a_small_clock_chooses_its_pair(shown):
-    view = shown(SinusoidExplorer(d_model=8))
-    view.locator("circle.se-mini").nth(3).click(force=True)
-    assert view.get("pair", "position") == [3, 5] == view.saved("pair", "position")
+FREQUENCY = 10000 ** (-4 / 32)
+HERE, THERE = sines([5, 8], 32)
+DOT = sines([0], 32)[0] @ sines([7], 32)[0]
+PIXEL = f"=> ({PIXELS})()[2].slice(0, 3).reduce((sum, one) => sum + one)"  # the sine of 0
+CONTROLS = {
+    "the shown numbers are those of the pair": (
+        SinusoidExplorer(position=5, pair=2, offset=3),
+        {"#frequency": pytest.approx(FREQUENCY, abs=0.00005), "=wavelength": f"{math.tau / FREQUENCY:.2f} tokens"},
+        {"=between": f"{math.degrees(3 * FREQUENCY):.1f}°", "=dot": f"PE[5] · PE[8] = {HERE @ THERE:.3f}"},
+        {"said~": f"sine {HERE[4]:.3f}, cosine {HERE[5]:.3f},".replace("-", "−")},
+    ),
+    "the colors follow the theme": (
+        SinusoidExplorer(max_len=8, d_model=2, position=3),
+        {"=> document.documentElement.dataset.theme": "light", f"{PIXEL} > 700": True},
+        {"=> document.documentElement.dataset.theme = 'dark'": "dark"},
+        {"said~": "position 3", f"{PIXEL} < 150": True},
+    ),
+    "moving the position changes no dot product": (
+        SinusoidExplorer(offset=7),
+        *(
+            (f"field=position := {p}", {"=dot": f"PE[{p}] · PE[{p + 7}] = {DOT:.3f}", ".se-curve@points": ...})
+            for p in (0, 17, 63)
+        ),
+    ),
+    "the summary says what stays": (
+        SinusoidExplorer(offset=-9),
+        {"said~": ["position −4, outside the table,", "wavelength 19.9 tokens."]},
+        {"said~": "It depends only on the offset −9: move the position, and it stays."},
+    ),
+    **{
+        f"the keys change the {name} in its field by one and by ten": (
+            SinusoidExplorer(),
+            (f"field={name} := 3", f"field={name}: ArrowUp", {name: 4, f"field={name}@value": "4"}),
+            (f"field={name}: Shift+ArrowDown", {name: down}),
+        )
+        for name, down in [("position", 0), ("pair", 0), ("offset", -6)]
+    },
+    "fewer dimensions keep the pair within them": (
+        SinusoidExplorer(d_model=12, pair=5),
+        (sets(pair=3, d_model=8), {"slider=pair@max": "3", "circle.se-mini": 4}),
+        # Of so many, every second one is drawn.
+        (sets(d_model=128, pair=4), {"circle.se-mini": 32, "circle.se-chosen": 1}),
+    ),
+    "a press on the table chooses position and pair": (
+        SinusoidExplorer(max_len=16, d_model=8),
+        (f"drag canvas at {3.5 / 4},{11.5 / 16}", dict(position=11, pair=3)),
+        (f"drag canvas at {3.5 / 4},{11.5 / 16} -> canvas at {1.5 / 4},{2.5 / 16}", dict(position=2, pair=1)),
+        ("leave", dict(position=2, pair=1)),
+    ),
+    "a press on a small clock chooses its pair": (
+        SinusoidExplorer(d_model=8),
+        ("drag circle.se-mini >> nth=3", dict(pair=3, position=5)),
+    ),
+}
+SMALL = SinusoidExplorer(max_len=8, d_model=16, offset=1)
+SLIDERS = [
+    (SMALL, "position", range(8), 3),
+    (SMALL, "pair", range(8), 3),
+    (SMALL, "offset", range(-8, 9), 3),
+]
 
 
 def test_time_runs_without_steps_and_stops_also_when_it_is_taken_away(shown):
-    view = shown(SinusoidExplorer(max_len=8, d_model=4, pair=0, position=6), reduced_motion="no-preference")
+    widget = SinusoidExplorer(max_len=8, d_model=4, pair=0, position=6)
+    view = shown(widget, before=frame_clock(), reduced_motion="no-preference")
     run = view.part("go", "run")
     assert view.tab(4)[2:] == ["run", "reset"]
     run.press("Enter")
@@ -217,19 +192,20 @@ def test_time_runs_without_steps_and_stops_also_when_it_is_taken_away(shown):
     view.page.wait_for_function("() => model.get('position') === 1")  # from the end back to the start
     run.press("Enter")
     stopped = view.get("position")
-    view.page.wait_for_timeout(300)
+    view.frames(30)
     assert view.get("position") == stopped == view.saved("position")
     assert run.inner_text() == "Play"
     assert f"at position {stopped}:" in view.said()
     view.press("run")
     view.evaluate("dispose()")
     stopped = view.get("position")
-    view.page.wait_for_timeout(300)
+    view.frames(30)
     assert view.get("position") == stopped
 
 
-def test_smaller_tables_bring_the_rest_back_into_range():
-    explorer = SinusoidExplorer(position=np.int64(60), pair=15, offset=-64)
-    explorer.max_len = 20
-    explorer.d_model = 6
-    assert (explorer.position, explorer.pair, explorer.offset) == (19, 2, -20)
+TRAITS = {
+    "smaller tables bring the rest back into range": (
+        dict(position=np.int64(60), pair=15, offset=-64),
+        (sets(max_len=20, d_model=6), dict(position=19, pair=2, offset=-20)),
+    ),
+}

@@ -7,21 +7,18 @@ import pytest
 import torch
 
 from attnlab.widgets import SoftmaxExplorer
+from tests.attnlab.widget_page import sets
 
 _rng = np.random.default_rng(21)
+SIZES = [(2, 1, 1.0, 3.5), (3, 4, 0.3, -2.0), (5, 2, 5.0, 11.0), (7, 6, 1.7, 0.25), (8, 0.1, 20.0, -20.0)]
 FIXTURES = [
-    {"scores": [2.0, 1.0, 0.1], "temperature": 1.0, "shift": 0.0},
-    {"scores": [8.5, 42.0, 3.2, 42.0], "temperature": 1.0, "shift": 0.0},  # saturated
-    {"scores": [1000.0, 999.0, -1000.0], "temperature": 0.05, "shift": 1000.0},
-] + [
-    {"scores": _rng.normal(scale=scale, size=n).tolist(), "temperature": temperature, "shift": shift}
-    for n, scale, temperature, shift in [
-        (2, 1, 1.0, 3.5),
-        (3, 4, 0.3, -2.0),
-        (5, 2, 5.0, 11.0),
-        (7, 6, 1.7, 0.25),
-        (8, 0.1, 20.0, -20.0),
-    ]
+    dict(scores=[2.0, 1.0, 0.1], temperature=1.0, shift=0.0),
+    dict(scores=[8.5, 42.0, 3.2, 42.0], temperature=1.0, shift=0.0),  # saturated
+    dict(scores=[1000.0, 999.0, -1000.0], temperature=0.05, shift=1000.0),
+    *(
+        dict(scores=_rng.normal(scale=scale, size=n).tolist(), temperature=temperature, shift=shift)
+        for n, scale, temperature, shift in SIZES
+    ),
 ]
 EXAMPLES = [
     (
@@ -69,134 +66,92 @@ def reference(state):
     }
 
 
-def weights(view):
-    return [view.number(f"weight-{i}") for i in range(view.locator(".sm-rows .sm-row").count())]
+def shares(*scores):
+    """Weights as they are written."""
+    return [f"{weight:.3f}" for weight in torch.tensor(scores, dtype=torch.float64).softmax(0)]
 
 
-def test_bars_are_as_long_as_their_weights_and_the_summary_has_the_entropy(shown):
+WEIGHTS = ".sm-rows [data-value^=weight-]"
+# Where the points are, in units of the drawing: across, and above the axis.
+ACROSS, ABOVE = ".sm-dot => one.cx.baseVal.value", ".sm-dot => 218 - one.cy.baseVal.value"
+NAMED = SoftmaxExplorer([2, 1, 0, 4], labels=["the", "cat", "sat", "down"])
+SLIDERS = [(SoftmaxExplorer(), "shift", [half / 2 for half in range(-40, 41)], -7.5)]
+ADD = "[type=button]:text-is('Add a score')"
+CONTROLS = {
+    "names are shown and missing ones counted": (
+        SoftmaxExplorer([1, 3], labels=["the", "cat"]),
+        {".sm-rows .sm-name": ["the", "cat"], "said~": "“cat”"},
+        (sets(scores=[1, 3, 2]), {".sm-rows .sm-name": ["the", "cat", "score 3"]}),
+    ),
+    "a score is set by its point on the curve, its field and its slider": (
+        SoftmaxExplorer([2, 1, 0]),
+        ("drag [data-point='1'] .sm-dot -> [data-point='2'] .sm-dot", dict(scores=[2, 0, 0])),
+        ("[aria-label='Score of score 2'] := -3.5", {"scores": [2, -3.5, 0], WEIGHTS: shares(2, -3.5, 0)}),
+        ("field=score-0: ArrowUp | field=score-2: Shift+ArrowDown", dict(scores=[2.1, -3.5, -1])),
+        ("slider=score-2: ArrowRight", dict(scores=[2.1, -3.5, -0.9])),
+        ("drag slider=score-2 at 0.99,0.5", dict(scores=[2.1, -3.5, 10])),
+    ),
+    "scores are added, up to eight, and the focus goes to the new one": (
+        SoftmaxExplorer([2, 1, 0.5, 0.25, 3, 1], labels=list("abcdef")),
+        (f"{ADD}: Enter", {"focus": "score-6"}),
+        (f"{ADD}: Enter", {"scores": [2, 1, 0.5, 0.25, 3, 1, 0, 0], "labels": [*"abcdef", "score 7", "score 8"]}),
+        {WEIGHTS: shares(2, 1, 0.5, 0.25, 3, 1, 0, 0), f"{ADD}:disabled": 1},
+    ),
+    "scores are removed, down to two, with their names": (
+        NAMED,
+        ("[aria-label='Remove cat']: Enter", {":focus@aria-label": "Remove sat"}),
+        ("keys: Enter", {"scores": [2, 4], "labels": ["the", "down"], ".sm-remove:disabled": 2}),
+    ),
+    "the temperature's slider is logarithmic and its field exact": (
+        SoftmaxExplorer([3, 1]),
+        ("slider=temperature: Home", {"temperature": 0.05, "#weight-0": 1}),
+        # The middle of 1/20 and 20.
+        ("drag slider=temperature", {"temperature": pytest.approx(1, abs=0.1)}),
+        ("slider=temperature: End", {"temperature": pytest.approx(20, rel=0.02), WEIGHTS: shares(3 / 20, 1 / 20)}),
+        ("field=temperature := 0.5", {WEIGHTS: shares(6, 2), "slider=temperature@aria-valuetext": "0.5"}),
+    ),
+    "the summary has the entropy, and what is added changes no weight": (
+        SoftmaxExplorer([2, 1, 0.1]),
+        {WEIGHTS: shares(2, 1, 0.1), "said~": ["0.659", "0.85 of at most 1.10 nats"]},
+        ("slider=shift: End", {"shift": 20, WEIGHTS: shares(2, 1, 0.1)}),
+        ("[aria-label='Add to every score'] := -7.5", {"shift": -7.5, WEIGHTS: shares(2, 1, 0.1)}),
+    ),
+}
+
+
+def test_each_step_of_the_temperature_s_slider_goes_on(shown):
     view = shown(SoftmaxExplorer([3, 1]))
-    lane, bar = (view.locator(f".sm-row .sm-{part}").first.bounding_box()["width"] for part in ("lane", "bar"))
-    assert bar / lane == pytest.approx(torch.tensor([3.0, 1.0]).softmax(0)[0].item(), abs=0.01)
-    assert weights(view) == [0.881, 0.119]
-    view.set(scores=[2, 1, 0.1])
-    said = view.said()
-    assert "0.659" in said and "0.85 of at most 1.10 nats" in said
+    view.set(temperature=1)
+    found = [view.slider("temperature").press("ArrowRight") or view.get("temperature") for _ in range(12)]
+    assert [1, *found] == sorted({1, *found})
+    assert view.slider("temperature").get_attribute("aria-valuetext") == f"{found[-1]:g}"
 
 
-def test_names_are_shown_and_missing_ones_counted(shown):
-    view = shown(SoftmaxExplorer([1, 3], labels=["the", "cat"]))
-    assert view.texts(".sm-rows .sm-name") == ["the", "cat"]
-    assert "“cat”" in view.said()
-    view.set(scores=[1, 3, 2])
-    assert view.texts(".sm-rows .sm-name") == ["the", "cat", "score 3"]
-
-
-def test_a_score_is_set_by_its_field_and_its_slider(shown):
-    view = shown(SoftmaxExplorer([2, 1, 0]))
-    view.get_by_role("textbox", name="Score of score 2", exact=True).fill("-3.5")
-    assert view.get("scores") == [2, -3.5, 0] == view.saved("scores")
-    assert weights(view)[1] == pytest.approx(torch.tensor([2, -3.5, 0]).softmax(0)[1].item(), abs=5e-4)
-    view.field("score-0").press("ArrowUp")
-    view.field("score-2").press("Shift+ArrowDown")
-    assert view.get("scores") == [2.1, -3.5, -1]
-    slider = view.slider("score-2")
-    slider.press("ArrowRight")
-    assert view.get("scores") == [2.1, -3.5, -0.9] == view.saved("scores")
-    box = slider.bounding_box()
-    view.mouse.click(box["x"] + box["width"] - 2, box["y"] + box["height"] / 2)
-    assert view.get("scores")[2] == 10
-
-
-def test_scores_are_added_up_to_eight_and_the_focus_goes_to_the_new_one(shown):
-    view = shown(SoftmaxExplorer([2, 1, 0.5, 0.25, 3, 1], labels=list("abcdef")))
-    add = view.get_by_role("button", name="Add a score")
-    add.press("Enter")
-    assert view.focused() == "score-6"
-    add.press("Enter")
-    assert view.get("scores") == [2, 1, 0.5, 0.25, 3, 1, 0, 0] == view.saved("scores")
-    assert view.get("labels") == [*"abcdef", "score 7", "score 8"]
-    assert add.is_disabled()
-    assert sum(weights(view)) == pytest.approx(1, abs=0.004)
-
-
-def test_scores_are_removed_down_to_two_with_their_names(shown):
-    view = shown(SoftmaxExplorer([2, 1, 0, 4], labels=["the", "cat", "sat", "down"]))
-    view.get_by_role("button", name="Remove cat").press("Enter")
-    assert view.evaluate("document.activeElement.getAttribute('aria-label')") == "Remove sat"
-    view.keyboard.press("Enter")
-    assert view.get("scores", "labels") == [[2, 4], ["the", "down"]]
-    assert view.saved("scores") == [2, 4]
-    assert view.locator(".sm-remove:disabled").count() == 2
-
-
-def test_the_temperature_slider_is_logarithmic_and_its_field_exact(shown):
-    view = shown(SoftmaxExplorer())
-    slider, field = view.slider("temperature"), view.field("temperature")
-    slider.press("Home")
-    assert view.get("temperature") == 0.05 == view.saved("temperature")
-    assert weights(view)[0] == 1
-    view.mouse.click(*view.middle(slider))
-    assert view.get("temperature") == pytest.approx(1, abs=0.1)  # the middle of 1/20 and 20
-    slider.press("End")
-    assert view.get("temperature") == pytest.approx(20, rel=0.02)
-    assert max(weights(view)) - min(weights(view)) < 0.05
-    view.set(temperature=1, scores=[3, 1])
-    found = [1.0]
-    for _ in range(12):
-        slider.press("ArrowRight")
-        found.append(view.get("temperature"))
-    assert found == sorted(set(found))
-    assert slider.get_attribute("aria-valuetext") == f"{found[-1]:g}"
-    field.fill("0.5")
-    assert weights(view) == [0.982, 0.018]
-
-
-def test_the_shift_moves_the_points_and_no_weight(shown):
-    view = shown(SoftmaxExplorer([2, 1, 0.1]))
-    before = weights(view)
-    view.slider("shift").press("End")
-    assert view.get("shift") == 20 == view.saved("shift")
-    assert weights(view) == before
-    view.get_by_role("textbox", name="Add to every score", exact=True).fill("-7.5")
-    assert view.get("shift") == -7.5
-
-
-def points(view):
-    """Where the points are, in units of the drawing: across, and above the axis."""
-    dots = view.locator(".sm-dot").all()
-    return [(float(dot.get_attribute("cx")), 218 - float(dot.get_attribute("cy"))) for dot in dots]
-
-
-def test_points_are_on_the_curve_and_their_heights_are_the_weights(shown):
+def test_bars_are_as_long_as_their_weights_and_points_are_on_the_curve_as_high_as_these(shown):
     view = shown(SoftmaxExplorer([3, 1, 2]))
-    heights = np.array([height for _, height in points(view)])
-    assert heights / heights.sum() == pytest.approx(torch.tensor([3.0, 1.0, 2.0]).softmax(0).numpy(), abs=2e-3)
-    across = [place for place, _ in points(view)]
+    expected = torch.tensor([3.0, 1.0, 2.0]).softmax(0).numpy()
+    bars, lanes = (view.each(f".sm-row .sm-{part}", "one.getBoundingClientRect().width") for part in ("bar", "lane"))
+    assert np.divide(bars, lanes) == pytest.approx(expected, abs=0.01)
+    heights, across = view.look(ABOVE, None), view.look(ACROSS, None)
+    assert np.array(heights) / sum(heights) == pytest.approx(expected, abs=2e-3)
     assert across[0] - across[2] == pytest.approx(across[2] - across[1], abs=0.2)
 
 
 def test_what_is_added_moves_all_points_to_the_right_and_no_height(shown):
     view = shown(SoftmaxExplorer([1, 0]))
-    before = points(view)
+    heights, across = view.look(ABOVE, None), view.look(ACROSS, None)
     view.set(shift=2)
-    after = points(view)
-    first, second = (now[0] - then[0] for now, then in zip(after, before))
+    first, second = np.subtract(view.look(ACROSS, None), across)
     assert first == pytest.approx(second, abs=0.2) and first > 50
-    assert [height for _, height in after] == pytest.approx([height for _, height in before], abs=0.11)
+    assert view.look(ABOVE, None) == pytest.approx(heights, abs=0.11)
     view.set(shift=0, temperature=2)
-    assert points(view)[1][1] > before[1][1]
+    assert view.look(ABOVE, None)[1] > heights[1]
 
 
-def test_a_point_is_dragged_along_the_curve(shown):
-    view = shown(SoftmaxExplorer([2, 1, 0]))
-    x, y = view.middle(view.locator("[data-point='1'] .sm-dot"))
-    unit = x - view.middle(view.locator("[data-point='2'] .sm-dot"))[0]
-    view.stroke((x, y), (x - 2 * unit, y))
-    assert view.get("scores") == [2, -1, 0] == view.saved("scores")
-
-
-def test_arrays_lists_and_tuples_are_taken():
-    explorer = SoftmaxExplorer(np.array([1, 2, 3]), labels=("a", "b", "c"), temperature=2)
-    assert (explorer.scores, explorer.labels, explorer.temperature) == ([1.0, 2.0, 3.0], ["a", "b", "c"], 2.0)
-    explorer.scores = np.array([0.5, 0.25], dtype=np.float32)
-    assert explorer.scores == [0.5, 0.25]
+TRAITS = {
+    "arrays, lists and tuples are taken": (
+        dict(scores=np.array([1, 2, 3]), labels=("a", "b", "c"), temperature=2),
+        dict(scores=[1, 2, 3], labels=["a", "b", "c"], temperature=2),
+        (sets(scores=np.array([0.5, 0.25], dtype=np.float32)), dict(scores=[0.5, 0.25])),
+    ),
+}

@@ -6,6 +6,7 @@ import numpy as np
 import torch
 
 from attnlab.widgets import SoftmaxOverflow
+from tests.attnlab.widget_page import sets
 
 _rng = np.random.default_rng(22)
 FIXTURES = [
@@ -14,9 +15,10 @@ FIXTURES = [
     {"scores": [1000.0, 999.0, -1000.0], "shift": 1000.0},
     {"scores": [-30.0, -31.0, -40.0], "shift": 0.0},  # every exponential is 0 in float16
     {"scores": [-9.0, -9.5, -16.0, -17.3], "shift": 0.0},  # subnormal float16 numbers
-] + [
-    {"scores": _rng.normal(scale=scale, size=n).tolist(), "shift": shift}
-    for n, scale, shift in [(2, 1, 3.5), (3, 4, -2.0), (5, 2, 11.0), (5, 6, 0.25), (4, 0.1, -20.0)]
+    *(
+        {"scores": _rng.normal(scale=scale, size=n).tolist(), "shift": shift}
+        for n, scale, shift in [(2, 1, 3.5), (3, 4, -2.0), (5, 2, 11.0), (5, 6, 0.25), (4, 0.1, -20.0)]
+    ),
 ]
 EXAMPLES = [
     (
@@ -69,10 +71,6 @@ def reference(state):
     return expected
 
 
-def column(view, kind):
-    return [view.text(f"{kind}-{i}") for i in [*range(view.locator(".so-table tbody tr").count() - 1), "sum"]]
-
-
 @np.errstate(over="ignore")
 def test_rounding_to_float16_agrees_with_numpy_at_its_edges(shown):
     edges = [65504, 65519.99, 65520, -65520, 2049, 2051, -2051, 1.00048828125, 1.0014648437, 6.1e-5, 6e-8, 2**-25]
@@ -83,42 +81,47 @@ def test_rounding_to_float16_agrees_with_numpy_at_its_edges(shown):
         assert found == np.array(pair).astype(np.float16).tolist()
 
 
-def test_overflow_is_shown_as_numpy_prints_it_beside_what_does_not_overflow(shown):
-    view = shown(SoftmaxOverflow([12, 11, 3]))
-    assert column(view, "plain") == ["nan", "0", "0", "nan"]
-    assert column(view, "exact") == ["0.731", "0.269", "9.0e−5", "1.000"]
-    assert "nan" not in column(view, "subtracted") and "inf / inf is nan" in view.text("verdict")
-    assert view.locator("text.so-gone").all_text_contents() == ["inf"]
-    for scores, verdict in [([11, 11], "divided by inf"), ([-30, -31], "0 / 0 is nan"), ([1, 2], "fits")]:
-        view.set(scores=scores)
-        assert verdict in view.text("verdict")
+def column(kind, *texts):
+    """Seen: the numbers of one kind, with their sum at the end."""
+    return {f".so-table [data-value^={kind}-]": [*texts]}
+
+
+UNMOVED = dict.fromkeys([*column("exact"), *column("subtracted")], ...)
+SLIDERS = [(SoftmaxOverflow(), "shift", [half / 2 for half in range(-60, 61)], -7.5)]
+CONTROLS = {
+    "overflow is shown as NumPy prints it, beside what does not overflow": (
+        SoftmaxOverflow([12, 11, 3]),
+        {**column("plain", "nan", "0", "0", "nan"), **column("exact", "0.731", "0.269", "9.0e−5", "1.000")},
+        {".so-table [data-value^=subtracted-] => one.textContent === 'nan'": [False] * 4},
+        {"=verdict~": "inf / inf is nan", "text.so-gone => one.textContent": ["inf"]},
+        *(
+            (sets(scores=scores), {"=verdict~": verdict})
+            for scores, verdict in [([11, 11], "divided by inf"), ([-30, -31], "0 / 0 is nan"), ([1, 2], "fits")]
+        ),
+    ),
+    "what is added changes what overflows and nothing else": (
+        SoftmaxOverflow([3, 1]),
+        UNMOVED,
+        ("slider=shift: End", {**UNMOVED, **column("plain", "nan", "nan", "nan")}),
+    ),
+    "a score is typed": (
+        SoftmaxOverflow([3, 1]),
+        ("[aria-label='Score of score 2'] := 12", {"scores": [3, 12], **column("plain", "0", "nan", "nan")}),
+    ),
+}
 
 
 def test_what_is_added_moves_one_track_and_not_the_other(shown):
     view = shown(SoftmaxOverflow([3, 1]))
-
-    def places():
-        return [float(dot.get_attribute("cx")) for dot in view.locator(".so-dot").all()]
-
-    before, weights = places(), [column(view, kind) for kind in ("exact", "subtracted")]
+    before = view.each(".so-dot", "one.cx.baseVal.value")
     view.slider("shift").press("ArrowRight")
-    assert view.get("shift") == 0.5 == view.saved("shift")
-    after = places()
+    after = view.each(".so-dot", "one.cx.baseVal.value")
     assert after[0] > before[0] and after[1] > before[1] and after[2:] == before[2:]
-    view.slider("shift").press("End")
-    assert [column(view, kind) for kind in ("exact", "subtracted")] == weights
-    assert column(view, "plain") == ["nan", "nan", "nan"]
-    view.field("shift").fill("-7.5")
-    assert view.get("shift") == -7.5
 
 
-def test_a_score_is_typed(shown):
-    view = shown(SoftmaxOverflow([3, 1]))
-    view.get_by_role("textbox", name="Score of score 2", exact=True).fill("12")
-    assert view.get("scores") == [3, 12] == view.saved("scores")
-    assert column(view, "plain") == ["0", "nan", "nan"]
-
-
-def test_arrays_and_tuples_are_taken():
-    widget = SoftmaxOverflow(np.array([1, 2, 3]), labels=("a", "b", "c"), shift=2)
-    assert (widget.scores, widget.labels, widget.shift) == ([1.0, 2.0, 3.0], ["a", "b", "c"], 2.0)
+TRAITS = {
+    "arrays and tuples are taken": (
+        dict(scores=np.array([1, 2, 3]), labels=("a", "b", "c"), shift=2),
+        dict(scores=[1, 2, 3], labels=["a", "b", "c"], shift=2),
+    ),
+}

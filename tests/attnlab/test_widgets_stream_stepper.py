@@ -1,7 +1,5 @@
 """The stream stepper: its strips add up, its norms and words are the recorded ones, and it can be played."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from attnlab import data
@@ -52,30 +50,26 @@ def test_what_is_added_adds_up_to_the_stream_after_the_block(shown):
         np.testing.assert_allclose(total, strips["after"], atol=1e-9)
 
 
-def test_it_is_small_enough_for_a_page():
-    assert sum(len(value) for value in state_of(StreamStepper()).values() if isinstance(value, bytes)) < 80_000
-
-
-def test_the_words_are_those_of_the_depth_and_the_answer_is_marked(shown):
-    view, recorded = shown(StreamStepper(block=29)), data.stream()
-    assert view.texts(".ss-out li .ss-word") == recorded.words[0][30]
-    assert view.locator(".ss-says b").inner_text() == recorded.words[0][30][0]
-    right = [row[0] == "Paris" for row in recorded.words[0]]
-    marked = view.each(".ss-column", "one.classList.contains('ss-right')")
-    assert marked == right and right[-1]
-
-
-def test_the_slider_and_a_column_choose_the_block(shown):
-    view = shown(StreamStepper())
-    view.slider("block").press("End")
-    assert view.saved("block") == 29
-    view.locator(".ss-column").nth(11).click()
-    assert view.saved("block") == 10
-    assert view.locator(".ss-block").inner_text() == "10"
-    assert view.locator(".ss-column").nth(11).evaluate("(one) => one.classList.contains('ss-now')")
+BYTES = 80_000
+SLIDERS = [(StreamStepper(), "block", range(30))]
+WORDS = data.stream().words[0]
+FIRST = [row[0] for row in WORDS]
+assert FIRST[-1] == "Paris"
+CONTROLS = {
+    "the words are those of the depth and the answer is marked": (
+        StreamStepper(block=29),
+        {".ss-out li .ss-word": WORDS[30], ".ss-says b": FIRST[30]},
+        {".ss-column => one.classList.contains('ss-right')": [word == "Paris" for word in FIRST]},
+    ),
+    "a column chooses the block": (
+        StreamStepper(),
+        (".ss-column >> nth=11", {"block": 10, ".ss-block": "10"}),
+        {".ss-column.ss-now": 1, "=> document.querySelectorAll('.ss-column')[11].matches('.ss-now')": True},
+    ),
+}
 
 
 def test_print_gets_the_strip_and_the_words():
     strip, line = StreamStepper(block=5).picture().axes
     assert strip.get_title().startswith("stream after block 5")
-    assert [label.get_text() for label in line.get_xticklabels()] == [row[0] for row in data.stream().words[0]]
+    assert [label.get_text() for label in line.get_xticklabels()] == FIRST

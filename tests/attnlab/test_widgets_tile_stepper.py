@@ -8,7 +8,7 @@ import torch
 
 from attnlab.widgets import TileStepper
 from solutions.efficient_attention import online_softmax, tiled_attention
-from tests.attnlab.widget_page import state_of
+from tests.attnlab.widget_page import WAY, frame_clock, sets, state_of
 
 LOG_2 = math.log(2)
 # More queries than keys.
@@ -78,37 +78,30 @@ def test_tiles_beyond_the_diagonal_are_not_steps_and_python_agrees(shown):
 
 
 CONTROLS = {
-    "a step has the numbers on paper": (
-        TileStepper(step=1),
+    "steps have the numbers on paper": (
+        TileStepper(),
+        {"=maximum-0": "2", "=factor-0": "", "=total-0": "1.5"},  # there is nothing to rescale yet
+        sets(step=1),
         {"=title": "Step 2 of 8. q0 and q1 meet k2 and k3.", "[data-value=tile-0] > span": ["4", "2"]},
         {"=maximum-0": "2 → 4", "=factor-0": "old × 0.25", "=total-0": "1.625", "=gathered-0": "4", "=second-0": "11"},
         {"=maximum-1": "3", "=factor-1": "", "=memory": "4 scores at a time, of 24"},
         {"[data-cell]": ["·", "·", *[""] * 4, "·", "·", *[""] * 16], "[data-when=here]": 4, "[data-when=gone]": 4},
-    ),
-    "there is nothing to rescale yet": (TileStepper(), {"=maximum-0": "2", "=factor-0": "", "=total-0": "1.5"}),
-    "keys are hidden in the tile": (
-        TileStepper(causal=True, step=1),
-        {"=tile-0": "4\n−∞", "=total-0": "1.375", "cell=0-4@data-when": "never"},
+        sets(step=3),
+        {"said": "Step 4 of 8. The division at the end. q0: output (2.667, 5.111). q1: output (5.185, 4.444)."},
+        (sets(causal=True, step=1), {"=tile-0": "4\n−∞", "=total-0": "1.375", "cell=0-4@data-when": "never"}),
     ),
     "a row without keys is zero": (
         TileStepper(**TALL),
         {"=gathered-0": "0", "=second-0": "0", "=output-1": "(0, 0)"},
     ),
-    "the summary has the outputs": (
-        TileStepper(step=3),
-        {"said": "Step 4 of 8. The division at the end. q0: output (2.667, 5.111). q1: output (5.185, 4.444)."},
-    ),
-    "next goes to the last step and back to the first": (
-        TileStepper(block_size=6),
-        *(step for at in (1, 2, 3, 3) for step in ("next", dict(step=at))),
-        *(step for at in (2, 1, 0, 0) for step in ("back", dict(step=at))),
-    ),
     "another tile begins at the beginning": (
         TileStepper(step=5),
-        *("size=3", dict(block_size=3, step=0), "next", "causal=causal", dict(causal=True, step=0)),
+        ("size=3", dict(block_size=3, step=0)),
+        ("next | causal=causal", dict(causal=True, step=0)),
         {"[aria-pressed=true]": ["3", "Causal"]},
     ),
 }
+WALKS = [(TileStepper(block_size=6), "step", 3)]
 
 
 def widths(view):
@@ -125,23 +118,16 @@ def test_bars_of_old_sums_shrink_by_the_factor_and_new_terms_are_added(shown):
 
 @pytest.mark.parametrize("wanted", ["no-preference", "reduce"])
 def test_the_tile_travels_to_the_fast_memory_unless_motion_is_unwanted(shown, wanted):
-    view = shown(TileStepper(), reduced_motion=wanted)
-    places, sizes = view.evaluate(
-        """async () => {
-          const places = new Set(), sizes = new Set(), traveler = document.querySelector(".ts-traveler");
-          model.set("step", 1);
-          for (let i = 0; i < 100; i++) {
-            await new Promise(requestAnimationFrame);
-            if (traveler.style.opacity === "1") places.add(traveler.style.transform);
-            sizes.add(document.querySelector(".ts-bar i").style.transform);
-          }
-          return [places.size, sizes.size];
-        }"""
-    )
-    assert (places > 3 and sizes > 3) if wanted == "no-preference" else (places == 0 and sizes == 1)
+    view = shown(TileStepper(), before=frame_clock(), reduced_motion=wanted)
+    _, *looks = view.evaluate(WAY, [dict(step=1), {".ts-bar i": "style", ".ts-traveler": "style"}, 100])[0]
+    sizes, places = zip(*(look.split(";,") for look in looks))
+    places = {place for place in places if "opacity: 1;" in place}
+    if wanted == "no-preference":
+        assert len({*sizes}) > 3 and len(places) > 3
+    else:
+        assert (len({*sizes}), places) == (1, set())
 
 
-def test_a_step_that_is_no_longer_there_begins_again():
-    widget = TileStepper(step=7)
-    widget.block_size = 6
-    assert widget.step == 0
+TRAITS = {
+    "a step that is no longer there begins again": (dict(step=7), sets(block_size=6), dict(step=0)),
+}

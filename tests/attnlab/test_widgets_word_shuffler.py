@@ -1,9 +1,11 @@
 """The word shuffler: its outputs against NumPy, and each of its controls in a browser."""
 
 import numpy as np
+import pytest
 
 from attnlab.widgets import WordShuffler
-from tests.attnlab.widget_page import number, state_of
+from tests.attnlab.widget_page import sets, sines, state_of
+from tests.references import attention
 
 SHUFFLERS = [
     WordShuffler(),
@@ -27,18 +29,11 @@ EXTREMES = [(WordShuffler(["understanding", "announced", "record", "earnings", "
 
 
 def outputs(state, order):
-    """Token by token, as the chapter does it."""
-    width = len(state["vectors"][0])
-    x = np.array(state["vectors"])[order]
+    x = np.array(state["vectors"], dtype=float)[order]
     if state["positions"]:
-        for p in range(len(x)):
-            for pair in range(width // 2):
-                angle = p / 10000 ** (2 * pair / width)
-                x[p, 2 * pair : 2 * pair + 2] += np.sin(angle), np.cos(angle)
+        x = x + sines(range(len(x)), x.shape[1])
     found = np.zeros_like(x)
-    for p, word in enumerate(order):
-        weights = np.array([np.exp(x[p] @ key / width**0.5) for key in x])
-        found[word] = (weights[:, None] * x).sum(0) / weights.sum()
+    found[order] = attention(x, x, x)
     return found
 
 
@@ -47,26 +42,23 @@ def reference(state):
     return {"outputs": now, "first": first, "changes": np.abs(now - first).max(1)}
 
 
-def test_without_positions_no_order_changes_an_output_and_with_them_one_does(shown):
-    view = shown(WordShuffler())
-    for positions, changed in [(False, 0), (True, 3)]:
-        view.set(positions=positions)
-        view.set(order=[2, 1, 0])
-        assert view.text("verdict") == f"{changed} of 3 outputs changed"
-        told = view.text("told-dog")
-        assert told == "same" if not changed else number(told.removeprefix("± ")) > 0.01
-        assert f"{changed} of 3 outputs differ from those of “dog bites man”." in view.said()
-        view.set(order=[0, 1, 2])
-        assert view.text("verdict") == "0 of 3 outputs changed"
-
-
 def test_the_picture_for_print_has_the_same_outputs():
     for shuffler, state in zip(SHUFFLERS, FIXTURES):
         np.testing.assert_allclose(shuffler.outputs(shuffler.order, shuffler.positions), outputs(state, state["order"]))
 
 
-def left(view, word):
-    return view.part("word", word).bounding_box()["x"]
+CHANGE = reference(state_of(SHUFFLERS[1]) | dict(positions=True))["changes"][0]
+TOLD = "[data-value=told-dog] => Number(one.textContent.replace('± ', ''))"
+CONTROLS = {
+    "without positions no order changes an output and with them one does": (
+        WordShuffler(),
+        (sets(order=[2, 1, 0]), {"=verdict": "0 of 3 outputs changed", "=told-dog": "same"}),
+        {"said~": "0 of 3 outputs differ from those of “dog bites man”."},
+        (sets(positions=True), {"=verdict": "3 of 3 outputs changed", TOLD: pytest.approx([CHANGE], abs=0.0051)}),
+        {"said~": "3 of 3 outputs differ from those of “dog bites man”."},
+        (sets(order=[0, 1, 2]), {"=verdict": "0 of 3 outputs changed"}),
+    ),
+}
 
 
 def test_words_change_places_and_take_their_bars_along(shown):
@@ -75,7 +67,7 @@ def test_words_change_places_and_take_their_bars_along(shown):
     before = view.each(bars, "one.style.height")
     view.part("word", "dog").click()
     assert view.get("order") == [1, 0, 2] == view.saved("order")
-    assert left(view, "bites") < left(view, "dog") < left(view, "man")
+    assert view.spot("word=bites") < view.spot("word=dog") < view.spot("word=man")
     assert view.each(bars, "one.style.height") == before
     for _ in range(3):
         old = view.get("order")

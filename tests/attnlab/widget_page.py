@@ -6,6 +6,7 @@ As a page of the book it says where the site's files are. It holds a stand-in fo
 - `model.get(name)`, `model.set(name, value)`: as in Jupyter; setting a different value calls the listeners,
   so a test can play the kernel, where the student assigns a trait from Python;
 - `model.saved`: the state as last sent to the kernel by `save_changes()`;
+- `model.told`: the state as the kernel knows it, from Python or from there;
 - `window.compute(state)`: the widget's pure function;
 - `window.mount(el)`: draws one more view of the model, returns what takes it away;
 - `window.dispose()`: takes the first view away.
@@ -50,6 +51,7 @@ MOUNT = """async ({ esm, css, state }) => {
   const kept = Object.fromEntries(Object.entries(state).map(([k, v]) => [k, JSON.stringify(v)]));
   window.model = {
     saved: {},
+    told: JSON.parse(JSON.stringify(state)),
     get: (name) => state[name],
     set(name, value) {
       const changed = !same(JSON.stringify(value), kept[name]);
@@ -58,7 +60,10 @@ MOUNT = """async ({ esm, css, state }) => {
       if (!changed) return;
       for (const event of [`change:${name}`, "change"]) for (const f of [...heard(event)]) f();
     },
-    save_changes() { window.model.saved = JSON.parse(JSON.stringify(state)); },
+    save_changes() {
+      this.saved = JSON.parse(JSON.stringify(state));
+      Object.assign(this.told, this.saved);
+    },
     on(event, f) { listeners.set(event, [...heard(event), f]); },
     off(event, f) {
       for (const key of event == null ? [...listeners.keys()] : [event]) {
@@ -84,9 +89,60 @@ AT_ONCE = """() => {
 }"""
 
 
-def sets(**traits):
-    """A step of `CONTROLS` in which Python sets traits."""
-    return tuple(traits.items())
+# The clock of the page goes on by so many milliseconds in each frame, however long a frame takes on a busy machine.
+FRAME_CLOCK = """() => {
+  let now = 0, last = 0;
+  const due = new Map();
+  const next = window.requestAnimationFrame.bind(window);
+  const frame = () => {
+    next(frame);
+    now += PACE;
+    for (const [id, timer] of due) {
+      if (timer.at > now) continue;
+      if (timer.again) timer.at = now + timer.again;
+      else due.delete(id);
+      timer.f();
+    }
+  };
+  next(frame);
+  const later = (again) => (f, pause = 0) => {
+    due.set(++last, { f, at: now + pause, again: again && Math.max(1, pause) });
+    return last;
+  };
+  [window.setTimeout, window.setInterval] = [later(false), later(true)];
+  window.clearTimeout = window.clearInterval = (id) => due.delete(id);
+  window.requestAnimationFrame = (step) => next(() => step(now));
+  performance.now = () => now;
+}"""
+
+
+def frame_clock(pace=1000 / 60):
+    """A script for `before`: from then on each frame takes `pace` milliseconds, also for timers."""
+    return FRAME_CLOCK.replace("PACE", str(pace))
+
+
+# What parts look like in each frame after a change, until they rest and for so many frames at least, and whether the
+# widget consists of the same nodes as before, but for words in bold in a text that is written again.
+WAY = """async ([change, parts, frames]) => {
+  const look = () => Object.entries(parts).map(([part, name]) => {
+    const node = document.querySelector(part);
+    return name ? node?.getAttribute(name) : node.textContent;
+  }).join();
+  const nodes = () => [...document.querySelectorAll(".aw :not(b, mark)")];
+  const before = nodes(), looks = [look()];
+  if (typeof change === "string") document.querySelector(change).click();
+  else for (const [name, value] of Object.entries(change)) model.set(name, value);
+  for (let still = 0; (still < 15 || looks.length < frames) && looks.length < 1000;) {
+    looks.push(look());
+    still = looks.at(-1) === looks.at(-2) ? still + 1 : 0;
+    await new Promise(requestAnimationFrame);
+  }
+  return [looks, nodes().length === before.length && before.every((node) => node.isConnected)];
+}"""
+
+
+class sets(dict):
+    """A step of `CONTROLS` or `TRAITS` in which Python sets traits, in this order."""
 
 
 def state_of(widget):
@@ -111,8 +167,17 @@ def number(text):
     return float(text.replace("−", "-").replace("<", "").replace("∞", "inf"))
 
 
-def assert_agrees(computed, expected):
-    """`expected` maps places in what `compute` returned to arrays; a place is `name.0.name`, `*` for all of a list."""
+def sines(positions, width):
+    """The sinusoidal encoding of any positions: pairs of a sine and a cosine, 10000 ** (-2 i / width) radians each."""
+    angles = np.outer(positions, 10000.0 ** (-np.arange(0, width, 2) / width))
+    return np.stack([np.sin(angles), np.cos(angles)], axis=-1).reshape(len(positions), width)
+
+
+def assert_agrees(computed, expected, exact=False):
+    """`expected` maps places in what `compute` returned to arrays; a place is `name.0.name`, `*` for all of a list.
+
+    exact: whole numbers have to be equal
+    """
 
     def at(value, names):
         for i, name in enumerate(names):
@@ -123,21 +188,23 @@ def assert_agrees(computed, expected):
 
     for place, value in expected.items():
         got = np.array(at(computed, place.split(".")), dtype=float)
-        np.testing.assert_allclose(got, np.asarray(value, dtype=float), rtol=1e-9, atol=1e-11, err_msg=place)
+        rounding = {} if exact and np.asarray(value).dtype.kind == "i" else dict(rtol=1e-9, atol=1e-11)
+        np.testing.assert_allclose(got, np.asarray(value, dtype=float), **{"rtol": 0, **rounding}, err_msg=place)
 
 
 class View:
     """The page that a widget is drawn on. Parts are found by their data attributes, which stay while numbers change.
 
-    `seen` is a `Watched` page. `page`, `locator`, `evaluate`, `keyboard`, `mouse`, `get_by_role` and `get_by_label` are
+    `seen` is a `Watched` page. `page`, `locator`, `evaluate`, `keyboard`, `mouse` and `get_by_role` are
     Playwright's.
     """
 
     def __init__(self, seen):
         self.seen, self.page = seen, seen.page
         self.locator, self.evaluate = seen.page.locator, seen.page.evaluate
-        self.get_by_role, self.get_by_label = seen.page.get_by_role, seen.page.get_by_label
+        self.get_by_role = seen.page.get_by_role
         self.keyboard, self.mouse = seen.page.keyboard, seen.page.mouse
+        self.first = {}  # what `shows` saw when it was first told that something stays
 
     def part(self, kind, name):
         return self.locator(f"[data-{kind}='{name}']")
@@ -180,7 +247,13 @@ class View:
 
     def set(self, **traits):
         """Set traits as the kernel does, in this order."""
-        self.evaluate("(traits) => Object.entries(traits).forEach(([name, value]) => model.set(name, value))", traits)
+        self.evaluate(
+            """(traits) => Object.entries(traits).forEach(([name, value]) => {
+          model.told[name] = value;
+          model.set(name, value);
+        })""",
+            traits,
+        )
 
     def pressed(self, kind):
         """Names of the buttons of one kind that are pressed."""
@@ -199,6 +272,16 @@ class View:
         """Wait until what the widget does a little later is done."""
         self.evaluate("() => new Promise((resolve) => setTimeout(() => requestAnimationFrame(resolve), 0))")
 
+    def frames(self, many):
+        """Wait for so many frames."""
+        self.evaluate(
+            """(many) => new Promise((resolve) => {
+          const next = () => (many-- ? requestAnimationFrame(next) : resolve());
+          next();
+        })""",
+            many,
+        )
+
     def said(self):
         """Return the widget's announcement, once it rests."""
         self.rest()
@@ -209,13 +292,17 @@ class View:
         box = part.bounding_box()
         return box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
 
-    def stroke(self, *places, steps=1):
+    def stroke(self, *places):
         """The mouse, pressed at the first place, goes through the others, and is let go."""
+        self.hold(*places)
+        self.mouse.up()
+
+    def hold(self, *places):
+        """The same, without letting it go."""
         self.mouse.move(*places[0])
         self.mouse.down()
         for place in places[1:]:
-            self.mouse.move(*place, steps=steps)
-        self.mouse.up()
+            self.mouse.move(*place, steps=2)  # quick
 
     def each(self, where, expression):
         """Evaluate an expression in JavaScript for every `one` that a selector finds."""
@@ -228,31 +315,36 @@ class View:
             point = dict(zip("xy", place))
             session.send("Input.dispatchTouchEvent", {"type": kind, "touchPoints": [point]})
         session.send("Input.dispatchTouchEvent", {"type": "touchEnd", "touchPoints": []})
-        self.page.wait_for_timeout(100)
-
-    def slides(self, name, last, typed):
-        """A slider and its field show the same, and tell the kernel: `last` at the end, then what is typed."""
-        self.slider(name).press("End")
-        assert self.get(name) == last == self.saved(name)
-        assert self.field(name).input_value() == str(last)
-        self.field(name).fill(typed)
-        assert self.get(name) == float(typed) == self.saved(name)
+        self.rest()
 
     def find(self, part):
         """Find the parts with this data attribute if `part` is `kind=name`; otherwise `part` is a selector."""
         return self.part(*part.split("=", 1)) if re.match(r"[a-z-]+=", part) else self.locator(part)
 
+    def spot(self, where):
+        """A place: the middle of a part, or "part at 0.2,0.5", so far across its box and down."""
+        part, _, shares = where.partition(" at ")
+        box = self.find(part).first.bounding_box()
+        across, down = map(float, shares.split(",")) if shares else (0.5, 0.5)
+        return box["x"] + across * box["width"], box["y"] + down * box["height"]
+
     def do(self, step):
         """A step of `CONTROLS`: what is done by hand is a text, what Python sets is made by `sets`."""
-        if not isinstance(step, str):
-            return self.set(**dict(step))
+        if isinstance(step, sets):
+            return self.set(**step)
         if " | " in step:
             return [self.do(one) for one in step.split(" | ")]
+        if pointed := re.match("(drag|hold|touch) (.*)", step):
+            act = dict(drag=self.stroke, hold=self.hold, touch=self.touch)[pointed[1]]
+            return act(*map(self.spot, pointed[2].split(" -> ")))
+        if step in ("drop", "wait"):
+            return self.mouse.up() if step == "drop" else self.frames(20)
         part, sign, given = re.match(r"(.+?)(?:( := |: )(.*))?$", step).groups()
         if part == "keys" and sign:
             return [self.keyboard.press(key) for key in given.split()]
         if part.startswith("hover "):
-            return self.find(part.removeprefix("hover ")).first.hover()
+            where = part.removeprefix("hover ")
+            return self.mouse.move(*self.spot(where)) if " at " in where else self.find(where).first.hover()
         if part == "leave":
             return self.mouse.move(0, 0)
         if not re.match(r"[a-z-]+=|[.\[]", part):
@@ -273,28 +365,34 @@ class View:
             return self.pressed(name.removeprefix("pressed "))
         if name.isidentifier():
             return self.get(name)
-        if name.startswith("="):
-            return self.text(name[1:])
+        if name.startswith("=> "):
+            return self.evaluate(name.removeprefix("=> "))
+        if " => " in name:
+            return self.each(*name.split(" => ", 1))
+        if name.startswith(("=", "#")):
+            return self.text(name[1:]) if name[0] == "=" else self.number(name[1:])
         part, _, attribute = name.partition("@")
         if attribute:
             node = self.find(part).first
             return node.input_value() if attribute == "value" else node.get_attribute(attribute)
-        if isinstance(value, list):
+        if isinstance(value, list) or value is ...:
             return self.find(part).evaluate_all("all => all.map((one) => one.innerText ?? one.textContent)")
         if isinstance(value, bool):
             return self.find(part).first.is_visible()
         return self.find(part).count() if isinstance(value, int) else self.find(part).first.inner_text()
 
-    def shows(self, expected, told):
-        """Assert what an entry of `CONTROLS` says; `told`: whether the kernel was told of the traits as they are."""
+    def shows(self, expected):
+        """Assert what an entry of `CONTROLS` says. Of the traits that it names the kernel knows."""
         for name, value in expected.items():
             got = self.look(name.removesuffix("~"), value)
-            if name.endswith("~"):
+            if value is ...:
+                assert got == self.first.setdefault(name, got), name
+            elif name.endswith("~"):
                 assert all(words in got for words in ([value] if isinstance(value, str) else value)), (name, got)
             else:
                 assert got == value, name
-                if told and name.isidentifier() and name not in ("said", "focus"):
-                    assert self.saved(name) == value, name
+                if name.isidentifier() and name not in ("said", "focus"):
+                    assert self.evaluate("(name) => model.told[name]", name) == value, name
 
     def compute(self, state):
         """Return the result of the widget's `compute`. Infinities and nan survive the way back."""
