@@ -1,12 +1,14 @@
 """The decode stepper: its counts against those of PyTorch's operations, and each of its controls in a browser."""
 
+import re
+
 import numpy as np
 import pytest
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
 from attnlab.widgets import DecodeStepper
-from tests.attnlab.widget_page import frame_clock, sets, state_of
+from tests.attnlab.widget_page import WAY, frame_clock, sets, state_of
 
 SCHEMES = ["mha", "gqa", "mqa", "mla"]
 SMALL = dict(n_layers=3, n_heads=4, n_kv_heads=2, d_head=2, prompt=["a", "b"], continuation=["c", "d", "e"])
@@ -162,25 +164,15 @@ def test_the_counts_and_the_bars_tell_one_story(shown):
     assert view.locator("[data-side=full] .ds-there").count() == 3
 
 
-WIDTHS = """async (start) => {
-  const bars = [...document.querySelectorAll(".ds-work")].map((one) => [...one.children]);
-  const nodes = [...document.querySelectorAll(".ds-panels *")], seen = [];
-  const look = () => seen.push(bars.map((parts) => parts.reduce((sum, one) => sum + parseFloat(one.style.width), 0)));
-  look();
-  document.querySelector(start).click();
-  for (let still = 0; still < 5;) {
-    look();
-    await new Promise(requestAnimationFrame);
-    still = String(seen.at(-1)) === String(seen.at(-2)) ? still + 1 : 0;
-  }
-  return [seen, nodes.every((one) => one.isConnected)];
-}"""
+BARS = {f"[data-side={side}] .ds-{part}": "style" for side in ("cached", "full") for part in ("first", "more")}
 
 
 def test_in_the_race_both_process_as_many_tokens_until_one_has_written_the_text(shown):
     view = shown(DecodeStepper(**SMALL), before=frame_clock(), reduced_motion="no-preference")
-    steps, _ = view.evaluate(WIDTHS, "[data-go=race]")
-    cached, full = np.array([one for one in steps if one[1] < 99]).T[:, 1:]
+    looks, kept = view.evaluate(WAY, ["[data-go=race]", BARS, 0])
+    steps = np.reshape([re.findall("width: (.+?)%", look) for look in looks], (-1, 2, 2)).astype(float).sum(-1)
+    cached, full = steps[steps[:, 1] < 99].T[:, 1:]
+    assert kept
     goal = 100 * 4 / 9  # of the 2 + 3 + 4 tokens without a cache, it takes 2 + 1 + 1
     np.testing.assert_allclose(cached, np.minimum(full, goal), atol=0.01)
     assert len({*full}) > 10 and steps[-1] == pytest.approx([goal, 100])
@@ -205,7 +197,7 @@ def cells(side, *rows):
 
 WALKS = [(DecodeStepper(**SMALL), "step", 2)]
 HELD = dict(mha=2 * 9 * 64, gqa=2 * 3 * 64, mqa=2 * 64, mla=288)
-BARS = ".ds-bar i => one.offsetWidth / document.querySelector('.ds-bar i').offsetWidth"
+BYTES_DRAWN = ".ds-bar i => one.offsetWidth / document.querySelector('.ds-bar i').offsetWidth"
 CONTROLS = {
     "the rows of the passes are a line with a cache and a triangle without": (
         DecodeStepper(**SMALL),
@@ -238,7 +230,7 @@ CONTROLS = {
             (f"scheme={scheme}", {"scheme": scheme, "pressed scheme": [scheme], f"=held-{scheme}": f"{420 * many:,}"})
             for scheme, many in HELD.items()
         ),
-        {BARS: pytest.approx([many / HELD["mha"] for many in HELD.values()], abs=0.02)},
+        {BYTES_DRAWN: pytest.approx([many / HELD["mha"] for many in HELD.values()], abs=0.02)},
     ),
 }
 
