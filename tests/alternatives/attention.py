@@ -32,12 +32,6 @@ def project_by_linear_layers(x, W_q, W_k, W_v):
 
 # attention_weights
 
-def weights_by_einsum(Q, K):
-    scores = np.einsum("...qd,...kd->...qk", Q, K) * Q.shape[-1] ** -0.5
-    scores -= np.max(scores, axis=-1)[..., None]
-    e = np.exp(scores)
-    return e / np.sum(e, axis=-1)[..., None]
-
 
 def weights_by_logarithms(Q, K):
     """Scales the queries first, works in logarithms, takes the exponential last."""
@@ -107,16 +101,6 @@ def attention_without_a_copy_of_inputs(Q, K, V, mask=None):
     if mask is not None:
         scores[hidden.all(axis=-1)] = 0.0
     return np.einsum("...qk,...kv->...qv", scores, V), scores
-
-
-def attention_by_log_of_the_mask(Q, K, V, mask=None):
-    """log(mask) is 0 or minus infinity; the log of the sum comes off the scores without any maximum of one's own."""
-    scores = Q @ np.swapaxes(K, -1, -2) * Q.shape[-1] ** -0.5
-    if mask is not None:
-        scores = scores + np.log(np.asarray(mask, dtype=float))
-    weights = np.exp(scores - np.logaddexp.reduce(scores, axis=-1, keepdims=True))
-    weights = np.where(np.isnan(weights), 0.0, weights)
-    return weights @ V, weights
 
 
 def attention_by_torch(Q, K, V, mask=None, *, dtype=torch.float64):
@@ -215,11 +199,11 @@ def backward_by_autograd(Q, K, V, d_output):
 
 ALTERNATIVES = {
     "project_qkv": [project_by_linear_layers, project_by_einsum, project_in_one_product, project_token_by_token],
-    "attention_weights": [weights_by_fused_attention, weights_by_einsum, weights_by_logarithms,
-                          weights_by_pairwise_gaps, weights_turned_round],
+    "attention_weights": [weights_by_fused_attention, weights_by_logarithms, weights_by_pairwise_gaps,
+                          weights_turned_round],
     "scaled_dot_product_attention": [attention_by_additive_bias, attention_by_zeroed_exponentials,
-                                     attention_without_a_copy_of_inputs, attention_by_log_of_the_mask,
-                                     attention_by_torch, attention_over_allowed_keys_only],
+                                     attention_without_a_copy_of_inputs, attention_by_torch,
+                                     attention_over_allowed_keys_only],
     "self_attention": [self_attention_by_one_score_matrix, self_attention_by_torch],
     "attention_backward": [backward_with_the_output, backward_with_the_full_jacobian],
 }

@@ -148,12 +148,6 @@ def scores_by_broadcasting(Q, K):
     return (Q[..., :, None, :] * K[..., None, :, :]).sum(axis=-1)
 
 
-def scores_feature_by_feature(Q, K):
-    if Q.shape[-1] != K.shape[-1]:
-        raise ValueError("widths differ")
-    return sum(Q[..., :, None, i] * K[..., None, :, i] for i in range(Q.shape[-1]))
-
-
 def scores_by_torch(Q, K):
     return (torch.tensor(Q, dtype=torch.float64) @ torch.tensor(K, dtype=torch.float64).mT).numpy()
 
@@ -177,7 +171,7 @@ ALTERNATIVES = {
                           cosine_with_nan_replaced, cosine_in_extended_precision],
     "matmul": [matmul_with_strict_zips, matmul_as_mixtures_of_rows],
     "pairwise_scores": [scores_by_torch, scores_with_einsum, scores_with_moveaxis, scores_by_columns_and_rows,
-                        scores_query_by_query, scores_by_broadcasting, scores_feature_by_feature],
+                        scores_query_by_query, scores_by_broadcasting],
     "score_variance": [variance_in_one_draw, variance_by_columns],
 }
 

@@ -34,23 +34,6 @@ def online_number_by_number(blocks):
     return m, total
 
 
-def online_by_merging(blocks):
-    """Each block has a pair of its own, and two pairs are merged into one: the order does not matter."""
-    def pair(block):
-        seen = block[block > -math.inf]
-        if not len(seen):
-            return -math.inf, 0.0
-        return seen.max().item(), (seen - seen.max()).exp().sum().item()
-
-    def merge(a, b):
-        if b[1] == 0 or a[1] == 0:
-            return a if b[1] == 0 else b
-        m = max(a[0], b[0])
-        return m, a[1] * math.exp(a[0] - m) + b[1] * math.exp(b[0] - m)
-
-    return functools.reduce(merge, map(pair, map(torch.Tensor.double, blocks)), (-math.inf, 0.0))
-
-
 def online_by_log_sums(blocks):
     """The total is kept as a logarithm, which needs no rescaling, and measured from the maximum at the end."""
     m, log_total = np.float64(-np.inf), np.float64(-np.inf)
@@ -102,33 +85,6 @@ def query_blocks_by_fused_attention(Q, K, V, block_size, causal=False):
         seen = torch.ones(q.shape[-2], n_k, dtype=torch.bool, device=Q.device).tril(first + n_k - n_q)
         parts.append(F.scaled_dot_product_attention(q, K, V, attn_mask=seen if causal else None))
     return torch.cat(parts, dim=-2)
-
-
-@widened
-def merged_by_log_sums(Q, K, V, block_size, causal=False):
-    """Finished outputs of two sets of keys are averaged, each with its share of the total: as in decoding by splits."""
-    n_q, n_k = Q.shape[1], K.shape[1]
-    outs = []
-    for first in range(0, n_q, block_size):
-        q = Q[:, first:first + block_size]
-        out = log_total = None
-        for start in range(0, n_k, block_size):
-            k, v = K[:, start:start + block_size], V[:, start:start + block_size]
-            scores = q @ k.mT / math.sqrt(q.shape[-1])
-            if causal:
-                i = torch.arange(q.shape[1], device=Q.device)[:, None] + first + n_k - n_q
-                # Finite, so that no nan arises; rows with nothing to see are set to zero at the end.
-                scores = scores.masked_fill(start + torch.arange(k.shape[1], device=Q.device) > i, torch.finfo(Q.dtype).min)
-            logs = scores.logsumexp(-1, keepdim=True)
-            mine = scores.softmax(-1) @ v
-            if out is None:
-                out, log_total = mine, logs
-            else:
-                share = torch.sigmoid(logs - log_total)
-                out, log_total = out + share * (mine - out), torch.logaddexp(log_total, logs)
-        empty = torch.arange(q.shape[1], device=Q.device)[:, None] + first + n_k - n_q < 0
-        outs.append(out.masked_fill(empty, 0.0) if causal else out)
-    return torch.cat(outs, 1)
 
 
 @widened
@@ -189,11 +145,6 @@ def pieces_and_the_piece_before(Q, K, V, window, size=None):
     return torch.cat(parts, dim=1)
 
 
-def groups_of_64(Q, K, V, window):
-    """Much larger groups than the window, and still a narrow band of a long text."""
-    return pieces_and_the_piece_before(Q, K, V, window, 64)
-
-
 def groups_of_128(Q, K, V, window):
     return pieces_and_the_piece_before(Q, K, V, window, 128)
 
@@ -219,10 +170,9 @@ def linear_as_a_recurrence(Q, K, V, feature_map):
 
 
 ALTERNATIVES = {
-    "online_softmax": [online_in_tensors, online_number_by_number, online_by_merging, online_by_log_sums],
-    "tiled_attention": [keys_outside, merged_by_log_sums, one_query_at_a_time],
-    "sliding_window_attention": [padded_and_unfolded, diagonal_by_diagonal, pieces_and_the_piece_before, groups_of_64,
-                                 groups_of_128],
+    "online_softmax": [online_in_tensors, online_number_by_number, online_by_log_sums],
+    "tiled_attention": [keys_outside, one_query_at_a_time],
+    "sliding_window_attention": [padded_and_unfolded, diagonal_by_diagonal, pieces_and_the_piece_before, groups_of_128],
     "linear_attention": [linear_with_a_column_of_ones, linear_as_a_recurrence],
 }
 

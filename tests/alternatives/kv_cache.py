@@ -86,28 +86,6 @@ class TokensInFront(nn.Module):
         self.k = self.v = None
 
 
-class KeysAndValuesInOne:
-    """Both in one tensor, side by side; whatever does not fit is PyTorch's own error, before anything is kept."""
-
-    def __init__(self):
-        self.both = None
-
-    def append(self, k, v):
-        new = torch.cat([k, v], dim=-1)
-        if self.both is not None and self.width != k.shape[-1]:
-            raise ValueError("another width")
-        self.both = new if self.both is None else torch.cat([self.both, new], dim=-2)
-        self.width = k.shape[-1]
-        return self.both[..., :self.width], self.both[..., self.width:]
-
-    def __len__(self):
-        return 0 if self.both is None else self.both.shape[-2]
-
-    def reset(self):
-        del self.both
-        self.__init__()
-
-
 class JustJoined:
     """The shortest cache: all checks are left to PyTorch, and nothing is kept before both were joined."""
 
@@ -179,36 +157,6 @@ class GroupByGroup(_FourMaps):
         scores = scores + torch.full((n, k.shape[2]), -math.inf, dtype=x.dtype, device=x.device).triu(start + 1)
         out = torch.einsum("bgrij,bgjd->bigrd", scores.softmax(-1), v)
         return self.W_o(out.reshape(batch, n, d_model))
-
-
-class ComplexRotation(_FourMaps):
-    """RoPE as multiplication by complex numbers in double precision, and a loop over heads and over new tokens."""
-
-    def turn(self, t, start):
-        half = self.width // 2
-        wide = dict(dtype=torch.float64, device=t.device)
-        speeds = torch.exp(-math.log(self.base) * torch.arange(half, **wide) / half)
-        angles = torch.arange(start, start + t.shape[2], **wide)[:, None] * speeds
-        z = torch.complex(*t.double().chunk(2, dim=-1)) * torch.polar(torch.ones_like(angles), angles)
-        return torch.cat([z.real, z.imag], dim=-1).to(t.dtype)
-
-    def forward(self, x, cache=None):
-        q, k, v = self.heads_of(x)
-        first = 0
-        if cache is not None:
-            first = len(cache)
-        q, k = self.turn(q, first), self.turn(k, first)
-        if cache is not None:
-            k, v = cache.append(k, v)
-        rows = []
-        for i in range(x.shape[1]):
-            heads = []
-            for h in range(self.heads):
-                keys, values = (t[:, h * self.groups // self.heads, :first + i + 1] for t in (k, v))
-                weights = torch.softmax(keys @ q[:, h, i, :, None] / self.width ** 0.5, dim=1)
-                heads.append((weights * values).sum(dim=1))
-            rows.append(torch.cat(heads, dim=-1))
-        return self.W_o(torch.stack(rows, dim=1))
 
 
 class OneTokenAtATime(_FourMaps):
@@ -287,8 +235,8 @@ def quantize_row_by_row(x):
 
 ALTERNATIVES = {
     "repeat_kv": [repeat_by_expand, repeat_in_a_loop],
-    "KVCache": [RoomThatDoubles, TokensInFront, KeysAndValuesInOne, JustJoined],
-    "GroupedQueryAttention": [RotatedOnReading, GroupByGroup, ComplexRotation, OneTokenAtATime],
+    "KVCache": [RoomThatDoubles, TokensInFront, JustJoined],
+    "GroupedQueryAttention": [RotatedOnReading, GroupByGroup, OneTokenAtATime],
     "kv_cache_bytes": [bytes_by_counting_tensors, bytes_by_product],
     "quantize_cache": [quantize_with_inf_norm, quantize_row_by_row],
 }

@@ -6,8 +6,6 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 
-from solutions.masks import masked_softmax as _masked_softmax
-
 
 # causal_mask
 
@@ -99,22 +97,6 @@ def attention_prefix_by_prefix(Q, K, V):
     return weights @ V, weights
 
 
-def attention_with_an_added_mask(Q, K, V):
-    n_q, n_k = Q.shape[-2], K.shape[-2]
-    bias = np.triu(np.full((n_q, n_k), -np.inf), k=n_k - n_q + 1)
-    scores = np.matmul(Q, K.swapaxes(-2, -1)) * Q.shape[-1] ** -0.5 + bias
-    weights = _masked_softmax(scores, np.isfinite(scores))
-    return np.matmul(weights, V), weights
-
-
-def attention_with_a_scale_on_each_side(Q, K, V):
-    root = Q.shape[-1] ** -0.25
-    scores = np.einsum("...id,...jd->...ij", root * Q, root * K)
-    n_q, n_k = scores.shape[-2:]
-    weights = _masked_softmax(scores, np.tri(n_q, n_k, n_k - n_q, dtype=bool))
-    return [np.einsum("...ij,...jd->...id", weights, V), weights]
-
-
 def attention_divided_at_the_end(Q, K, V):
     scores = Q @ np.moveaxis(K, -1, -2) / Q.shape[-1] ** 0.5
     future = np.arange(K.shape[-2]) > np.arange(Q.shape[-2])[:, None] + K.shape[-2] - Q.shape[-2]
@@ -169,13 +151,6 @@ def loss_that_checks_what_it_uses(logits, tokens):
     return float(-logs.numpy()[np.arange(len(targets)), targets].mean())
 
 
-def loss_by_gaps_to_the_right_token(logits, tokens):
-    """The loss of a guess is the log of the sum of exponentials of its gaps to the token that came."""
-    _refuse(logits, tokens)
-    gaps = logits[:, :-1] - np.take_along_axis(logits[:, :-1], tokens[:, 1:, None], axis=-1)
-    return np.logaddexp.reduce(gaps, axis=-1).mean()
-
-
 def loss_with_the_last_target_ignored(logits, tokens):
     _refuse(logits, tokens)
     targets = torch.tensor(tokens, dtype=torch.int64).roll(-1, dims=1)
@@ -188,10 +163,9 @@ ALTERNATIVES = {
     "padding_mask": [padding_by_torch, padding_by_a_table_of_all_lengths],
     "sliding_window_mask": [window_between_two_triangles, window_as_a_sum_of_diagonals],
     "masked_softmax": [softmax_by_torch, softmax_by_log_sum_exp, softmax_by_a_masked_array],
-    "causal_attention": [attention_prefix_by_prefix, attention_with_an_added_mask, attention_with_a_scale_on_each_side,
-                         attention_divided_at_the_end],
+    "causal_attention": [attention_prefix_by_prefix, attention_divided_at_the_end],
     "next_token_loss": [loss_by_torch, loss_guess_by_guess, loss_by_logaddexp, loss_that_checks_what_it_uses,
-                        loss_by_gaps_to_the_right_token, loss_with_the_last_target_ignored],
+                        loss_with_the_last_target_ignored],
 }
 
 # Right too, but PyTorch does the whole work, so they earn nothing in an answer.

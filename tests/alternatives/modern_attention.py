@@ -214,24 +214,6 @@ class Absorbed(_LatentMaps):
         return self.W_o(torch.einsum("bhic,hdc->bihd", mixed, up_v).flatten(2))
 
 
-class RowByRow(_LatentMaps):
-    """A loop over heads and new tokens: each sees the rows up to its own, so no mask is needed."""
-
-    def forward(self, x, cache=None):
-        plain, turned, latent, key, first = self.read(x, cache)
-        rows = []
-        for i in range(x.shape[1]):
-            end, heads = first + i + 1, []
-            for h in range(self.heads):
-                part = slice(h * self.width, (h + 1) * self.width)
-                k, v = (W(latent[:, 0, :end])[..., part] for W in (self.W_up_k, self.W_up_v))
-                score = (k @ plain[:, h, i, :, None] + key[:, 0, :end] @ turned[:, h, i, :, None]).squeeze(-1)
-                share = torch.softmax(score / (self.width + self.turned) ** 0.5, dim=-1)
-                heads.append((share[..., None] * v).sum(1))
-            rows.append(self.W_o(torch.cat(heads, -1)))
-        return torch.stack(rows, 1)
-
-
 # route
 
 def route_by_sorting(logits, top_k):
@@ -287,7 +269,7 @@ ALTERNATIVES = {
     "softmax_with_sink": [sink_by_a_sigmoid, sink_head_by_head],
     "scaled_rope_frequencies": [scaled_pair_by_pair, scaled_by_where],
     "QKNormAttention": [FusedWithAMask, SlicePerQuery, NormedByHand],
-    "LatentAttention": [KeysJoined, Absorbed, RowByRow],
+    "LatentAttention": [KeysJoined, Absorbed],
     "route": [route_by_sorting, route_after_a_softmax],
     "MixtureOfExperts": [TokenByToken, SortedByExpert],
 }

@@ -36,7 +36,7 @@ def merge_by_contiguous_view(x):
 
 # MultiHeadAttention
 
-class _FourMaps(nn.Module):
+class FourMaps(nn.Module):
     """The maps that the contract names, and nothing else."""
 
     def __init__(self, d_model, n_heads):
@@ -50,7 +50,7 @@ class _FourMaps(nn.Module):
         self.W_o = nn.Linear(d_model, d_model, bias=False)
 
 
-class ByEinsum(_FourMaps):
+class ByEinsum(FourMaps):
     """No transposes: einsum names the axes. Empty rows are repaired after the softmax, hidden weights set to 0."""
 
     def forward(self, x, mask=None):
@@ -65,7 +65,7 @@ class ByEinsum(_FourMaps):
         return self.W_o(torch.einsum("bhij,bjhd->bihd", weights, v).reshape(x.shape)), weights
 
 
-class HeadByHead(_FourMaps):
+class HeadByHead(FourMaps):
     """A loop over heads, each with its own rows of the maps; the output is a sum of what each head adds."""
 
     def forward(self, x, mask=None):
@@ -91,7 +91,7 @@ class HeadByHead(_FourMaps):
         return output, torch.stack(maps, dim=1)
 
 
-class PackedProjections(_FourMaps):
+class PackedProjections(FourMaps):
     """One matmul with the three maps one below the other, as nn.MultiheadAttention stores them."""
 
     def forward(self, x, mask=None):
@@ -113,7 +113,7 @@ class PackedProjections(_FourMaps):
         return self.W_o((weights @ v).transpose(1, 2).reshape(batch, n, -1)), weights
 
 
-class FusedOutput(_FourMaps):
+class FusedOutput(FourMaps):
     """The output from PyTorch's fused operation, the weights from the same operation on identity values."""
 
     def forward(self, x, mask=None):
@@ -127,7 +127,7 @@ class FusedOutput(_FourMaps):
         return self.W_o(heads.transpose(1, 2).flatten(-2)), weights
 
 
-class HeadsInTheBatch(_FourMaps):
+class HeadsInTheBatch(FourMaps):
     """Heads folded into the batch, as older implementations do, and unfolded again at the end."""
 
     def fold(self, t):
@@ -149,7 +149,7 @@ class HeadsInTheBatch(_FourMaps):
         return self.W_o(output), weights.unflatten(0, (self.heads, batch)).transpose(0, 1)
 
 
-class SentenceBySentence(_FourMaps):
+class SentenceBySentence(FourMaps):
     """No batch at all: one sentence after the other, each with its own entry of the mask; a list in place of a tuple.
 
     An empty row is left open before the softmax, where all its scores are finite, and closed after it.
@@ -171,26 +171,7 @@ class SentenceBySentence(_FourMaps):
         return self.W_o((weights @ v).movedim(0, 1).flatten(1)), weights
 
 
-class AddedMask(_FourMaps):
-    """The mask as numbers to add, 0 or minus infinity, with 0 in empty rows; the scale in a buffer."""
-
-    def __init__(self, d_model, n_heads):
-        super().__init__(d_model, n_heads)
-        self.register_buffer("scale", torch.tensor(self.width, dtype=torch.float64).rsqrt())
-
-    def forward(self, x, mask=None):
-        _, n, _ = x.shape
-        q, k, v = (W(x).unflatten(2, (self.heads, -1)).swapaxes(1, 2) for W in (self.W_q, self.W_k, self.W_v))
-        if mask is None:
-            mask = torch.ones(n, n, dtype=torch.bool, device=x.device)
-        mask = mask[:, None] if mask.ndim == 3 else mask
-        added = x.new_zeros(mask.shape).masked_fill(~mask, -torch.inf)
-        added = torch.where(mask.sum(-1, keepdim=True) == 0, 0.0, added)
-        weights = torch.softmax(q @ k.swapaxes(2, 3) * self.scale.to(x) + added, dim=-1) * mask
-        return self.W_o((weights @ v).swapaxes(1, 2).flatten(2)), weights
-
-
-class ByPytorchsOwnLayer(_FourMaps):
+class ByPytorchsOwnLayer(FourMaps):
     """The function behind nn.MultiheadAttention, whose mask means the opposite; empty rows are opened for it, and their
     weights set to 0 afterward."""
 
@@ -232,8 +213,7 @@ def parameters_head_by_head(d_model, n_heads, bias=False):
 ALTERNATIVES = {
     "split_heads": [split_by_unflatten, split_on_its_side],
     "merge_heads": [merge_by_contiguous_view, merge_by_named_axes],
-    "MultiHeadAttention": [ByEinsum, HeadByHead, PackedProjections, FusedOutput, HeadsInTheBatch, SentenceBySentence,
-                           AddedMask],
+    "MultiHeadAttention": [ByEinsum, HeadByHead, PackedProjections, FusedOutput, HeadsInTheBatch, SentenceBySentence],
     "attention_parameters": [parameters_by_building, parameters_head_by_head],
 }
 

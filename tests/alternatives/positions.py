@@ -29,14 +29,6 @@ def encoding_by_logarithms(max_len, d_model):
     return encoding
 
 
-def encoding_by_sines_alone(max_len, d_model):
-    """A cosine is a sine a quarter turn ahead; one frequency per column, each twice."""
-    if max_len < 0 or d_model % 2:
-        raise ValueError("sizes")
-    rates = 1.0 / np.power(10000.0, np.repeat(np.arange(d_model // 2), 2) * 2.0 / max(d_model, 1))
-    return np.sin(np.arange(max_len).reshape(-1, 1) * rates + np.tile([0.0, np.pi / 2], d_model // 2))
-
-
 def encoding_turned_step_by_step(max_len, d_model):
     """Each row is the one before, turned by one step."""
     if d_model % 2:
@@ -74,17 +66,6 @@ def shift_by_one_step_repeated(offset, d_model):
         raise ValueError("odd width")
     step = shift_by_three_diagonals(1, d_model)
     return np.linalg.matrix_power(step if offset >= 0 else step.T, abs(offset))
-
-
-def shift_by_a_matrix_exponential(offset, d_model):
-    """A rotation is the exponential of its angular velocity."""
-    if d_model % 2:
-        raise ValueError("odd width")
-    velocity = torch.zeros(d_model, d_model, dtype=torch.float64)
-    for column in range(0, d_model, 2):
-        velocity[column, column + 1] = 10000 ** (-column / d_model)
-        velocity[column + 1, column] = -velocity[column, column + 1]
-    return torch.matrix_exp(offset * velocity).numpy()
 
 
 def shift_pair_by_pair(offset, d_model):
@@ -156,9 +137,8 @@ def alibi_by_infinite_distances(n_heads, n):
 
 ALTERNATIVES = {
     "sinusoidal_encoding": [encoding_in_torch, encoding_by_complex_exponentials, encoding_by_logarithms,
-                            encoding_by_sines_alone, encoding_turned_step_by_step],
-    "shift_matrix": [shift_by_three_diagonals, shift_by_one_step_repeated, shift_by_a_matrix_exponential,
-                     shift_pair_by_pair],
+                            encoding_turned_step_by_step],
+    "shift_matrix": [shift_by_three_diagonals, shift_by_one_step_repeated, shift_pair_by_pair],
     "LearnedPositions": [PositionsByEmbedding, PositionsTokenByToken],
     "alibi_bias": [alibi_by_a_mask_added, alibi_in_torch, alibi_by_infinite_distances],
 }

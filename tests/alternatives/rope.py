@@ -38,11 +38,6 @@ def angles_in_double_rounded_once(positions, d_head, base=10000.0):
     return torch.outer(positions.double(), speeds).to(torch.float32)
 
 
-def angles_row_by_row(positions, d_head, base=10000.0):
-    speeds = frequencies_on_a_log_scale(d_head, base).to(positions.device)
-    return torch.stack([position * speeds for position in positions])
-
-
 # apply_rope
 
 def _check(x, positions):
@@ -91,24 +86,6 @@ def rope_into_an_empty_tensor(x, positions, base=10000.0):
     return out
 
 
-def rope_by_matrix_exponential(x, positions, base=10000.0):
-    """Each turn is the exponential of the angles in a skew-symmetric matrix, in float64."""
-    _check(x, positions)
-    d = x.shape[-1]
-    angles, a = angles_in_double_rounded_once(positions, d, base).double(), torch.arange(d // 2)
-    skew = angles.new_zeros(len(positions), d, d)
-    skew[:, a + d // 2, a] = angles
-    return (torch.linalg.matrix_exp(skew - skew.mT) @ x.double().unsqueeze(-1)).squeeze(-1).to(x.dtype)
-
-
-def rope_in_two_steps(x, positions, base=10000.0):
-    """Turned by the hundreds first, then by the rest: turns add up."""
-    _check(x, positions)
-    rest = positions % 100
-    by_hundreds = rope_by_complex_numbers(x.double(), positions - rest, base)
-    return rope_by_complex_numbers(by_hundreds, rest, base).to(x.dtype)
-
-
 # apply_rope_interleaved
 
 def interleaved_by_complex_numbers(x, positions, base=10000.0):
@@ -151,11 +128,6 @@ def rows_by_index(w, n_heads):
     return w[order]
 
 
-def rows_unflattened(w, n_heads):
-    """No size is asked for."""
-    return w.unflatten(0, (n_heads, -1, 2)).transpose(1, 2).flatten(0, 2)
-
-
 def rows_left_to_reshape(w, n_heads):
     """Where heads of pairs do not fit, reshape says so."""
     rows, columns = w.shape
@@ -164,10 +136,9 @@ def rows_left_to_reshape(w, n_heads):
 
 ALTERNATIVES = {
     "rope_frequencies": [frequencies_by_powers_in_double, frequencies_by_exponential, frequencies_on_a_log_scale],
-    "rope_angles": [angles_by_einsum, angles_by_promotion, angles_in_double_rounded_once, angles_row_by_row],
-    "apply_rope": [rope_as_hugging_face, rope_by_complex_numbers, rope_by_matrices, rope_into_an_empty_tensor,
-                   rope_by_matrix_exponential, rope_in_two_steps],
+    "rope_angles": [angles_by_einsum, angles_by_promotion, angles_in_double_rounded_once],
+    "apply_rope": [rope_as_hugging_face, rope_by_complex_numbers, rope_by_matrices, rope_into_an_empty_tensor],
     "apply_rope_interleaved": [interleaved_by_complex_numbers, interleaved_by_sorting_twice, interleaved_by_matrices,
                                interleaved_with_a_sign],
-    "interleaved_to_half": [rows_by_index, rows_left_to_reshape, rows_unflattened],
+    "interleaved_to_half": [rows_by_index, rows_left_to_reshape],
 }

@@ -73,14 +73,6 @@ def temperature_after_the_shift(x, temperature):
     return np.exp(gaps) / np.exp(gaps).sum(-1, keepdims=True)
 
 
-def temperature_as_a_power_of_each_exponential(x, temperature):
-    if temperature <= 0.0:
-        raise ValueError
-    coldness = 1.0 / temperature
-    powers = np.exp(coldness * (x - np.max(x, axis=-1)[..., None]))
-    return powers / np.einsum("...j->...", powers)[..., None]
-
-
 def temperature_in_place_on_a_copy(x, temperature, axis=-1):
     if not 0 < temperature:
         raise RuntimeError("as PyTorch would")
@@ -134,13 +126,6 @@ def lookup_in_a_loop(query, keys, values):
     return mixed
 
 
-def lookup_with_einsum(query, keys, values):
-    query, keys, values = map(np.asarray, (query, keys, values))
-    scores = np.einsum("d,nd->n", query, keys)
-    powers = np.exp(scores - scores.max())
-    return np.einsum("n,nv->v", powers, values) / powers.sum()
-
-
 def lookup_in_one_pass(query, keys, values):
     """Online softmax: each key is seen once, and what was summed so far is scaled when the maximum grows."""
     top, total, mixed = -math.inf, 0.0, np.zeros(values.shape[1])
@@ -161,10 +146,9 @@ def lookup_by_torch(query, keys, values):
 ALTERNATIVES = {
     "softmax": [softmax_through_logarithms, softmax_by_pairwise_gaps, softmax_in_extended_precision, SoftmaxObject()],
     "log_softmax": [log_softmax_with_logaddexp, log_softmax_without_the_largest],
-    "softmax_temperature": [temperature_by_torch, temperature_after_the_shift,
-                            temperature_as_a_power_of_each_exponential, temperature_in_place_on_a_copy],
+    "softmax_temperature": [temperature_by_torch, temperature_after_the_shift, temperature_in_place_on_a_copy],
     "softmax_jacobian": [jacobian_from_a_column, jacobian_by_complex_steps],
-    "soft_lookup": [lookup_in_a_loop, lookup_with_einsum, lookup_in_one_pass],
+    "soft_lookup": [lookup_in_a_loop, lookup_in_one_pass],
 }
 
 # Right too, but PyTorch does the whole work, so they earn nothing in an answer.

@@ -48,11 +48,6 @@ def rms_norm_as_llama_does(x, weight, eps=1e-5):
     return (single * torch.rsqrt(single.pow(2).mean(-1, keepdim=True) + eps)).type_as(x) * weight
 
 
-def rms_norm_by_division(x, weight, eps=1e-5):
-    wide = x.to(torch.promote_types(x.dtype, torch.float32))
-    return weight * (wide / (torch.mean(wide ** 2, -1, keepdim=True) + eps).sqrt()).to(x.dtype)
-
-
 def rms_norm_by_einsum(x, weight, eps=1e-5):
     wide = x.double()
     squares = torch.einsum("...i,...i->...", wide, wide)[..., None]
@@ -86,11 +81,6 @@ def gelu_tanh_with_a_root_in_single(x):
 def gelu_tanh_by_a_sigmoid(x):
     """(1 + tanh u) / 2 is the sigmoid of 2u."""
     return x * torch.sigmoid(2 * (2 / torch.pi) ** 0.5 * (x + 0.044715 * x.pow(3)))
-
-
-def gelu_tanh_by_steps(x):
-    cube = x * x * x
-    return 0.5 * (x + x * torch.tanh(0.7978845608028654 * (0.044715 * cube + x)))
 
 
 def gelu_by_pytorch(x):
@@ -142,18 +132,6 @@ class FeedForwardUnderTwoNames(nn.Module):
         return self.layers(x)
 
 
-class FeedForwardRenamed(nn.Module):
-    """Names from elsewhere, with those that are asked for beside them; the root is computed in single precision."""
-
-    def __init__(self, d_model, d_ff):
-        super().__init__()
-        self.fc1, self.fc2 = nn.Linear(d_model, d_ff), nn.Linear(d_ff, d_model)
-        self.W_1, self.W_2 = self.fc1, self.fc2
-
-    def forward(self, x):
-        return self.fc2(gelu_with_a_root_in_single(self.fc1(x)))
-
-
 class SwigluByPytorch(nn.Module):
     def __init__(self, d_model, d_ff):
         super().__init__()
@@ -185,14 +163,6 @@ class SwigluUnderTwoNames(nn.Module):
 
     def forward(self, x):
         return self.W_down(self.gate(x) * self.W_up(x))
-
-
-class SwigluAsASum(SwigluByPytorch):
-    """Each of the d_ff places adds its own column."""
-
-    def forward(self, x):
-        opened = F.silu(self.W_gate(x)).mul(self.W_up(x))
-        return sum(opened[..., j, None] * self.W_down.weight[:, j] for j in range(opened.shape[-1]))
 
 
 # EncoderBlock
@@ -411,12 +381,11 @@ class LlamaOfOtherParts(nn.Module):
 
 ALTERNATIVES = {
     "layer_norm": [layer_norm_by_var, layer_norm_in_double, layer_norm_in_single],
-    "rms_norm": [rms_norm_by_division, rms_norm_by_einsum, rms_norm_as_llama_does],
+    "rms_norm": [rms_norm_by_einsum, rms_norm_as_llama_does],
     "gelu": [gelu_by_the_normal, gelu_by_the_complement, gelu_with_a_root_in_single],
-    "gelu_tanh": [gelu_tanh_by_a_sigmoid, gelu_tanh_by_steps, gelu_tanh_with_a_root_in_single],
-    "FeedForward": [FeedForwardByModules, FeedForwardByProducts, FeedForwardTokenByToken, FeedForwardUnderTwoNames,
-                    FeedForwardRenamed],
-    "SwiGLU": [SwigluByPytorch, SwigluPacked, SwigluUnderTwoNames, SwigluAsASum],
+    "gelu_tanh": [gelu_tanh_by_a_sigmoid, gelu_tanh_with_a_root_in_single],
+    "FeedForward": [FeedForwardByModules, FeedForwardByProducts, FeedForwardTokenByToken, FeedForwardUnderTwoNames],
+    "SwiGLU": [SwigluByPytorch, SwigluPacked, SwigluUnderTwoNames],
     "EncoderBlock": [EncoderWithPytorchsNorms, EncoderOverALoop],
     "DecoderBlock": [DecoderWithPytorchsNorms, DecoderAsASum, DecoderSentenceBySentence, DecoderWithAStoredMask],
     "LlamaBlock": [LlamaWithPytorchsNorms, LlamaOfOtherParts],

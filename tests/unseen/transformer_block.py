@@ -5,7 +5,7 @@ import torch.nn.functional as F
 
 from tests.alternatives.transformer_block import (
     DecoderWithPytorchsNorms, EncoderWithPytorchsNorms, FeedForwardByModules, LlamaWithPytorchsNorms,
-    SwigluByPytorch, gelu_tanh_by_steps, layer_norm_by_var)
+    SwigluByPytorch, gelu_tanh_by_a_sigmoid, layer_norm_by_var)
 from tests.unseen.parts import changed
 
 MEMORY = "x = x + self.cross_attention(self.norm_2(x), memory, memory_mask)[0]"
@@ -46,7 +46,7 @@ UNSEEN = {
     "gelu_tanh": [
         (lambda x: F.gelu(x), "exact GELU"),
         (lambda x: F.relu(x), "ReLU"),
-        (changed(gelu_tanh_by_steps, "0.044715", "0.04"), None),
+        (changed(gelu_tanh_by_a_sigmoid, "0.044715", "0.04"), None),
     ],
     "FeedForward": [
         (changed(FeedForwardByModules, "nn.GELU()", 'nn.GELU("tanh")'), "approximation with tanh"),
