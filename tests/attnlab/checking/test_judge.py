@@ -11,6 +11,7 @@ import torch
 
 from attnlab.check import examine, outcomes_of
 from attnlab.checking import judge, probes
+from attnlab.checking.report import as_text
 from course import catalog
 from course.kit.exercise import Exercise
 from tests.course.toy_exercise import doubled, make
@@ -72,49 +73,40 @@ def names(answer, material=MATERIAL) -> list:
     return [finding.misconception for finding in report(answer, material).findings]
 
 
-def test_a_right_answer_passes_and_is_told_nothing():
-    found = report(shares)
-    assert found.passed and found.points == 4 and all(not f.detail and f.kind is None for f in found.findings)
+def relabelled(x, axis=-1):
+    """Right on one of the cases on which an epsilon is wrong."""
+    return shares(x) if x.shape == (3, 4) and axis == 0 else np.roll(shares(x, axis), 1, axis)
 
 
-def test_each_mistake_is_named_where_it_shows_and_only_there():
-    assert names(lambda x, axis=-1: np.exp(x) / np.exp(x).sum(axis=axis, keepdims=True)) == [None, "No maximum.", None]
-    assert names(lambda x, axis=-1: shares(x)) == ["No axis.", None, None]
+def other_cause(x, axis=-1):
+    """The words of NumPy that a missing `keepdims` leads to, by another cause."""
+    return shares(x, axis) + np.ones((3, 4)) / np.ones(3) if x.ndim == 2 else shares(x) * 1.5
 
 
-def test_the_same_mistake_written_otherwise_is_named():
-    def other(x, axis=-1):
-        total = sum(np.exp(np.moveaxis(x, axis, 0)))
-        return np.moveaxis(np.exp(np.moveaxis(x, axis, 0)) / total, 0, axis)
-
-    assert names(other) == [None, "No maximum.", None]
-
-
-def test_rounding_to_less_precision_is_not_taken_for_an_epsilon():
-    """Single precision is off by about 1e-8, as the epsilon is: too near for a tolerance, not for the digits."""
-    assert names(lambda x, axis=-1: shares(np.float32(x)).astype("f4").astype("f8"))[0] is None
-
-
-def test_two_mistakes_in_one_place_are_not_given_the_name_of_one():
-    def both(x, axis=-1):
-        return np.exp(x) / (np.exp(x).sum(axis=-1, keepdims=True) + 0.5)
-
-    assert names(both)[0] is None and names(both)[2] is None
+@pytest.mark.parametrize(
+    "answer",
+    [
+        # Single precision is off by about 1e-8, as the epsilon is: too near for a tolerance, not for the digits.
+        lambda x, axis=-1: shares(np.float32(x)).astype("f4").astype("f8"),
+        lambda x, axis=-1: np.exp(x) / (np.exp(x).sum(axis=-1, keepdims=True) + 0.5),
+        lambda x, axis=-1: shares(x) * np.nan,
+        other_cause,
+        relabelled,
+    ],
+    ids=["single precision", "two mistakes in one place", "nan alone", "an exception alone", "right where it is wrong"],
+)
+def test_without_proof_of_a_certain_mistake_no_name_is_given(answer):
+    first, _, own = names(answer)
+    assert first is None and own is None
 
 
-def test_two_mistakes_that_show_in_different_places_are_both_named():
-    """Only where numbers prove it: nan on the thousand proves nothing as long as something else is wrong, too."""
+def test_two_mistakes_are_paid_for_twice_and_named_where_numbers_prove_it():
+    """Nan on the thousand proves nothing as long as something else is wrong, too."""
 
     def both(x, axis=-1):
         return np.exp(x) / np.exp(x).sum(axis=-1, keepdims=True)
 
-    assert names(both) == ["No axis.", None, None]
-
-
-def test_a_stub_on_one_line_is_not_done():
-    def stub(x, axis=-1): raise NotImplementedError  # fmt: skip  # noqa: E704
-
-    assert report(stub).not_done
+    assert names(both) == ["No axis.", None, None] and points(both) == [0.0, 0.0, 1.0]
 
 
 def test_nan_among_right_numbers_is_proof_enough():
@@ -131,22 +123,6 @@ def test_nan_among_right_numbers_is_proof_enough():
         return np.exp(x) / np.exp(x).sum(axis=axis, keepdims=True)
 
     assert names(in_place_too, exercise.material())[2:] == [None, "One maximum for all."]
-
-
-def test_nan_alone_does_not_prove_a_certain_mistake():
-    assert names(lambda x, axis=-1: shares(x) * np.nan) == [None, None, None]
-
-
-def test_an_exception_alone_does_not_prove_a_certain_mistake():
-    """The same words from NumPy, another cause."""
-
-    def other_cause(x, axis=-1):
-        if x.ndim == 2:
-            return shares(x, axis) + np.ones((3, 4)) / np.ones(3)
-        return shares(x) * 1.5
-
-    wrong = report(other_cause)
-    assert wrong.findings[0].misconception is None and wrong.findings[0].kind == "error"
 
 
 def test_a_refusal_in_other_words_is_the_same_mistake():
@@ -172,34 +148,76 @@ def test_a_refusal_in_other_words_is_the_same_mistake():
     assert finding.misconception == "Zero is refused. Twice nothing is nothing."
 
 
-def test_an_answer_that_is_right_where_a_mistake_is_wrong_did_not_make_it():
-    def right_on_rows_only_for_three(x, axis=-1):
-        return shares(x) if x.shape == (3, 4) and axis == 0 else np.roll(shares(x, axis), 1, axis)
+# Names of mistakes of `doubled` that are small or large numbers' own -------------------------------------------------
 
-    assert "Epsilon." not in names(right_on_rows_only_for_three)
+
+def doubled_on(small: int, large: int, *mistakes) -> dict:
+    """The material of an exercise on so many small and large inputs, with mistakes: text and wrong answer."""
+    exercise = Exercise(doubled, section="S")
+    exercise.property("small", points=1)(lambda rng: [dict(x=rng.normal(size=3)) for _ in range(small)])
+    exercise.property("large", points=1)(lambda rng: [dict(x=1000 + rng.normal(size=3 + n)) for n in range(large)])
+    for text, wrong in mistakes:
+        exercise.misconception(text)(wrong)
+    return exercise.material()
+
+
+def by_size(for_small, for_large):
+    return lambda x, times=1: (for_small if abs(x).max() < 100 else for_large)(x)
+
+
+def plus(number):
+    return lambda x: 2 * x + number
 
 
 def test_of_two_mistakes_that_fit_equally_well_none_is_named():
-    exercise = Exercise(doubled, section="S")
-    exercise.property("small", points=1)(lambda rng: [dict(x=rng.normal(size=3))])
-    exercise.property("large", points=1)(lambda rng: [dict(x=1000 * rng.normal(size=3))])
-    exercise.misconception("Adds one to small ones and then one.")(
-        lambda x, times=1: 2 * x + (1.5 if abs(x).max() < 100 else 1.25)
-    )
-    exercise.misconception("Adds one to small ones and then two.")(
-        lambda x, times=1: 2 * x + (1.5 if abs(x).max() < 100 else 2.25)
-    )
-    material = exercise.material()
-    assert names(lambda x, times=1: 2 * x + (1.5 if abs(x).max() < 100 else 9.75), material) == [None, None]
+    mistakes = [(f"{n} is added.", by_size(plus(1.5), plus(n))) for n in (1.25, 2.25)]
+    assert names(by_size(plus(1.5), plus(9.75)), doubled_on(1, 1, *mistakes)) == [None, None]
 
 
-def test_refusing_everything_earns_nothing():
-    def refuse(x, times=1):
-        raise ValueError
+def test_no_name_is_taken_from_a_special_case_while_the_basic_one_fails_unexplained():
+    def tripled(x):
+        return 3 * x
 
-    found = report(refuse, TOY)
-    assert found.points == 0 and "refusing everything earns nothing" in found.findings[2].detail
-    assert found.findings[2].hint == ""
+    material = doubled_on(2, 2, ("Large ones are tripled.", by_size(plus(0), tripled)))
+    assert names(by_size(plus(0), tripled), material)[1] == "Large ones are tripled."
+    assert names(by_size(lambda x: x**2 + 0.7, tripled), material) == [None, None]
+
+
+def test_a_name_that_fits_one_case_of_several_is_not_given():
+    material = doubled_on(1, 1, ("A third is added.", by_size(plus(1 / 3), plus(1 / 3))))
+    assert names(by_size(plus(1 / 3), plus(0.9)), material) == [None, None]
+
+
+def test_a_name_is_not_given_where_the_answer_is_mostly_wrong_otherwise_than_that_mistake():
+    half, alone = by_size(plus(0.5), plus(0.5)), by_size(np.copy, plus(0))
+    material = doubled_on(4, 2, ("Half is added.", half), ("Small ones are left alone.", alone))
+    assert names(half, material) == ["Half is added."] * 2
+    assert names(by_size(np.copy, plus(0.5)), material)[1] is None
+
+
+# Refusals, stubs, and what a student reads ---------------------------------------------------------------------------
+
+
+def refuse(x, times=1):
+    raise ValueError
+
+
+def with_zeros() -> dict:
+    exercise = make()
+    exercise.property("gives zeros for zeros", points=1)(lambda rng: [dict(x=np.zeros(3))])
+    return exercise.material()
+
+
+@pytest.mark.parametrize(
+    "answer, material, p, words",
+    [
+        (refuse, TOY, 2, "refusing everything earns nothing"),
+        (lambda x, times=1: np.zeros(3), with_zeros(), 3, "same result whatever it is given"),
+    ],
+)
+def test_what_is_right_by_chance_earns_nothing_and_is_told_so(answer, material, p, words):
+    found = report(answer, material)
+    assert found.points == 0 and words in found.findings[p].detail and found.findings[p].hint == ""
 
 
 def test_refusing_counts_once_anything_is_right():
@@ -211,29 +229,64 @@ def test_refusing_counts_once_anything_is_right():
     assert [finding.passed for finding in report(one_dimension, TOY).findings] == [False, True, True]
 
 
-def test_doing_nothing_does_not_count_as_leaving_the_input_alone():
-    found = report(lambda x, times=1: x, TOY).findings[1]
-    assert not found.passed and found.detail.startswith("The input is left as it was, but") and found.hint == ""
-
-
-def test_a_stub_is_not_done():
+def test_a_stub_is_not_done_on_one_line_either():
     def stub(x, axis=-1):
         raise NotImplementedError
 
-    found = report(stub)
-    assert found.not_done and found.points == 0 and not found.passed
+    def short(x, axis=-1): raise NotImplementedError  # fmt: skip  # noqa: E704
+
+    for answer in (stub, short):
+        found = report(answer)
+        assert found.not_done and found.points == 0 and not found.passed
 
 
-def test_an_unfinished_helper_is_told_from_an_unfinished_answer():
+def in_another_cell(x, axis=-1):
     cell: dict = {}  # in a notebook, each definition has its own cell, and so its own file
     exec(compile("def helper():\n    raise NotImplementedError", "another cell", "exec"), cell)
+    return cell["helper"]()
 
-    def uses_it(x, axis=-1):
-        return cell["helper"]()
 
-    from attnlab.checking.report import as_text
+def refuses(x, axis=-1):
+    raise ValueError("x is too small")
 
-    assert "calls something that is not done yet" in as_text(report(uses_it))
+
+def refuses_on_one_line(x, axis=-1):
+    if True: raise ValueError  # fmt: skip  # noqa: E701
+
+
+@pytest.mark.parametrize(
+    "answer, words",
+    [
+        (in_another_cell, "calls something that is not done yet"),
+        (lambda x, axis=-1: torch.softmax(torch.arange(3), dim=0).numpy(), "implemented for"),  # not a stub
+        (lambda x, axis=-1: x / np.ones(7), "keepdims=True"),
+        (lambda x, axis=-1: ValueError("no"), "write `raise` instead of `return`"),
+        (lambda x, axis=-1: shares(x, axis) if x.any() and x > 0 else x, "write `&` for `and`"),
+        (refuses, "refuses an input that it should accept"),
+        (refuses_on_one_line, "refuses an input that it should accept"),
+    ],
+)
+def test_what_an_exception_means_is_told(answer, words):
+    found = report(answer)
+    assert words in " ".join(as_text(found).split()) and not found.not_done
+
+
+def test_of_a_hidden_exception_the_shapes_of_the_input_are_told_and_not_its_words():
+    found = report(lambda x, axis=-1: x @ np.ones(77), show_cases=False)
+    assert "`x` (3, 4)" in found.findings[0].detail and "77" not in found.findings[0].detail
+
+
+def test_what_fails_where_an_argument_is_left_out_is_told_so():
+    def needs_it(x, axis=None):
+        return shares(x, axis + 0)
+
+    exercise = Exercise(shares, section="S")
+    exercise.property("with", points=1)(lambda rng: [dict(x=rng.normal(size=(2, 3)), axis=0) for _ in range(4)])
+    exercise.property("without", points=1)(lambda rng: [dict(x=rng.normal(size=(2, 3))) for _ in range(4)])
+    assert (
+        report(needs_it, exercise.material()).findings[1].fact
+        == "In all cases that fail `axis` is not given, and in no others."
+    )
 
 
 def test_the_smallest_failing_input_is_shown_with_what_was_expected_and_what_came():
@@ -297,13 +350,6 @@ def test_outcomes_of_any_form_are_judged(nonsense):
         assert found.points == 0
 
 
-def test_one_and_the_same_result_for_everything_earns_nothing():
-    exercise = make()
-    exercise.property("gives zeros for zeros", points=1)(lambda rng: [dict(x=np.zeros(3))])
-    found = report(lambda x, times=1: np.zeros(3), exercise.material())
-    assert found.points == 0 and "same result whatever it is given" in found.findings[3].detail
-
-
 # A mistake is paid for once ------------------------------------------------------------------------------------------
 
 
@@ -329,21 +375,6 @@ def shares_with_total() -> dict:
         return shares(x) if x.ndim == 1 else np.exp(x) / np.exp(x).sum()
 
     return exercise.material()
-
-
-def test_a_relation_is_paid_for_once_too():
-    found = report(lambda x, axis=-1: 2 * shares(x, axis))
-    assert [f.relation for f in found.findings] == ["factor", "factor", None]
-    assert [f.points for f in found.findings] == [0.0, 1.0, 1.0]
-    assert found.findings[1].follows and found.findings[2].passed
-
-
-def test_what_a_probe_observed_beside_numbers_is_a_relation():
-    def in_place(x, axis=-1):
-        x -= x.max(axis=axis, keepdims=True)
-        return shares(x, axis)
-
-    assert [f.relation for f in report(in_place).findings] == [None, None, "changed"]
 
 
 def test_refusing_right_input_is_an_exception_accepting_wrong_input_a_missing_refusal():
@@ -394,68 +425,6 @@ def test_an_answer_that_refuses_too_much_is_not_told_what_it_should_refuse():
     assert accepts_all.hint == "Compare its length with three."
 
 
-def test_a_property_does_not_fail_because_another_does():
-    """The input is not altered, and only the numbers are wrong."""
-    assert points(lambda x, axis=-1: shares(x, axis) ** 1.5 + 0.25)[2] == 1.0
-
-
-@pytest.mark.parametrize(
-    "idle",
-    [
-        lambda x, axis=-1: x,
-        lambda x, axis=-1: np.zeros_like(x),
-        lambda x, axis=-1: None,
-        lambda x, axis=-1: 7.0,
-        lambda x, axis=-1: x / [],
-    ],
-)
-def test_what_computes_nothing_earns_nothing(idle):
-    assert points(idle) == [0.0, 0.0, 0.0]
-
-
-def test_two_mistakes_are_paid_for_twice():
-    def both(x, axis=-1):
-        return np.exp(x) / np.exp(x).sum(axis=-1, keepdims=True)
-
-    assert points(both) == [0.0, 0.0, 1.0]
-
-
-def test_no_name_is_taken_from_a_special_case_while_the_basic_one_fails_unexplained():
-    exercise = Exercise(doubled, section="S")
-    exercise.property("basic", points=1)(lambda rng: [dict(x=rng.normal(size=3)), dict(x=rng.normal(size=4))])
-    exercise.property("large", points=1)(
-        lambda rng: [dict(x=1000 * rng.normal(size=3)), dict(x=2000 * rng.normal(size=4))]
-    )
-    exercise.misconception("Large ones are tripled.")(lambda x, times=1: (3 if abs(x).max() > 100 else 2) * x)
-    material = exercise.material()
-
-    def unexplained(x, times=1):
-        return 3 * x if abs(x).max() > 100 else x**2 + 0.7
-
-    assert names(lambda x, times=1: (3 if abs(x).max() > 100 else 2) * x, material)[1] == "Large ones are tripled."
-    assert names(unexplained, material) == [None, None]
-
-
-def test_a_name_that_fits_one_case_of_several_is_not_given():
-    exercise = Exercise(doubled, section="S")
-    exercise.property("small", points=1)(lambda rng: [dict(x=rng.normal(size=3))])
-    exercise.property("large", points=1)(lambda rng: [dict(x=1000 * rng.normal(size=3))])
-    exercise.misconception("A third is added.")(lambda x, times=1: 2 * x + 1 / 3)
-    chance = exercise.material()
-    assert names(lambda x, times=1: 2 * x + (1 / 3 if abs(x).max() < 100 else 0.9), chance) == [None, None]
-
-
-def test_a_name_is_not_given_where_the_answer_is_mostly_wrong_otherwise_than_that_mistake():
-    exercise = Exercise(doubled, section="S")
-    exercise.property("small", points=1)(lambda rng: [dict(x=rng.normal(size=3)) for _ in range(4)])
-    exercise.property("large", points=1)(lambda rng: [dict(x=1000 + rng.normal(size=n)) for n in (3, 4)])
-    exercise.misconception("Half is added.")(lambda x, times=1: 2 * x + 0.5)
-    exercise.misconception("Small ones are left alone.")(lambda x, times=1: x if abs(x).max() < 100 else 2 * x)
-    material = exercise.material()
-    assert names(lambda x, times=1: 2 * x + 0.5, material) == ["Half is added."] * 2
-    assert names(lambda x, times=1: x if abs(x).max() < 100 else 2 * x + 0.5, material)[1] is None
-
-
 def size_of(n):
     return 4 * n
 
@@ -466,63 +435,6 @@ def test_a_number_of_the_right_kind_is_paid_for_where_numbers_are_asked_for():
     exercise.property("whole", points=1, probe=probes.whole)(lambda rng: [dict(n=7), dict(n=8)])
     material = exercise.material()
     assert report(lambda n: 3 * n + 1, material).points == 1 and report(lambda n: 4.0 * n, material).points == 1
-
-
-def test_lengths_that_do_not_meet_get_a_hint():
-    assert "keepdims=True" in report(lambda x, axis=-1: x / np.ones(7)).findings[0].detail
-
-
-def test_a_refusal_on_the_line_of_its_condition_is_told_as_one():
-    def refuses(x, axis=-1):
-        if True: raise ValueError  # fmt: skip  # noqa: E701
-
-    assert "refuses an input that it should accept" in report(refuses).findings[0].detail
-
-
-def test_what_fails_where_an_argument_is_left_out_is_told_so():
-    def needs_it(x, axis=None):
-        return shares(x, axis + 0)
-
-    exercise = Exercise(shares, section="S")
-    exercise.property("with", points=1)(lambda rng: [dict(x=rng.normal(size=(2, 3)), axis=0) for _ in range(4)])
-    exercise.property("without", points=1)(lambda rng: [dict(x=rng.normal(size=(2, 3))) for _ in range(4)])
-    assert (
-        report(needs_it, exercise.material()).findings[1].fact
-        == "In all cases that fail `axis` is not given, and in no others."
-    )
-
-
-def test_a_library_without_such_an_operation_is_not_taken_for_a_stub():
-    import torch
-
-    from attnlab.checking.report import as_text
-
-    def whole_numbers(x, axis=-1):
-        return torch.softmax(torch.arange(3), dim=0).numpy()
-
-    assert "not done yet" not in as_text(report(whole_numbers)) and "implemented for" in as_text(report(whole_numbers))
-
-
-def test_an_exception_that_is_returned_is_told_to_be_raised():
-    found = report(lambda x, axis=-1: ValueError("no"))
-    assert "write `raise` instead of `return`" in found.findings[0].detail
-
-
-def test_and_between_arrays_gets_a_hint_on_how_to_write_it():
-    found = report(lambda x, axis=-1: shares(x, axis) if x.any() and x > 0 else x)
-    assert "write `&` for `and`" in found.findings[0].detail
-
-
-def test_an_answer_that_refuses_what_it_should_accept_is_told_so():
-    def refuses(x, axis=-1):
-        raise ValueError("x is too small")
-
-    assert "refuses an input that it should accept" in report(refuses).findings[0].detail
-
-
-def test_of_a_hidden_exception_the_shapes_of_the_input_are_told_and_not_its_words():
-    found = report(lambda x, axis=-1: x @ np.ones(77), show_cases=False)
-    assert "`x` (3, 4)" in found.findings[0].detail and "77" not in found.findings[0].detail
 
 
 def test_what_a_relation_does_not_explain_is_paid_for():
