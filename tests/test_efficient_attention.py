@@ -53,31 +53,6 @@ def test_shapes_that_do_not_fit_are_named(attend, Q, K, V, how, words):
 # the chapter's facts
 
 
-def grown(f, draw):
-    """Memory and work for 512 tokens over those for 256."""
-    meters = []
-    for n in (256, 512):
-        Q, K, V = draw(1, n, 4), draw(1, n, 4), draw(1, n, 3)
-        with Meter() as meter:
-            f(Q, K, V)
-        meters.append(meter)
-    return meters[1].numbers / meters[0].numbers, meters[1].work / meters[0].work
-
-
-@pytest.mark.parametrize(
-    "f, memory, work",
-    [
-        (gpu.naive, 4, 4),
-        (lambda *x: tiled_attention(*x, 16), 2, 4),
-        (lambda *x: sliding_window_attention(*x, 5), 2, 2),
-        (lambda *x: linear_attention(*x, elu_plus_one), 2, 2),
-    ],
-    ids=["naive", "tiles", "window", "sum"],
-)
-def test_memory_and_work_grow_as_they_should(draw, f, memory, work):
-    assert grown(f, draw) == pytest.approx((memory, work), rel=0.3)
-
-
 def test_tiles_beyond_the_diagonal_are_never_made(draw):
     def work(causal):
         with Meter() as meter:

@@ -85,14 +85,6 @@ def test_the_loss_of_the_cat_sat_by_hand():
     assert next_token_loss(logits, np.array([[0, 1, 2]])) == pytest.approx((math.log(2) + math.log(4 / 3)) / 2)
 
 
-def test_one_pass_gives_the_predictions_of_all_beginnings_and_is_continued_by_new_queries(rng):
-    x = rng.normal(size=(7, 4))
-    one_pass = causal_attention(x, x, x)[0]
-    for t in range(1, 8):
-        close(one_pass[t - 1], causal_attention(x[:t], x[:t], x[:t])[0][-1])
-    close(causal_attention(x[5:], x, x)[0], one_pass[5:])
-
-
 def test_pytorchs_two_attentions_disagree_on_what_true_means(rng):
     x = torch.from_numpy(rng.normal(size=(1, 4, 6)))
     module = torch.nn.MultiheadAttention(6, 1, batch_first=True, bias=False).double()

@@ -8,7 +8,6 @@ from torch import nn
 
 from solutions.pytorch import training_step
 
-SEED = 60_089
 POINTS = np.array([[0.0], [1.0], [2.0]])
 
 
@@ -43,15 +42,6 @@ def test_the_example_on_paper_comes_out():
     assert training_step(model, F.mse_loss, optimizer, x, y) == 16.0
     assert model.weight.item() == pytest.approx(2.6)
     assert training_step(model, F.mse_loss, optimizer, x, y) == pytest.approx(0.64)
-
-
-def test_steps_of_sgd_follow_the_rule(rng):
-    model, now = line(0.7, -0.3), np.array([0.7, -0.3])
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.05)
-    for x, y in rng.normal(size=(4, 2, 5, 1)):
-        assert step(model, optimizer, x, y) == pytest.approx(((now[0] * x + now[1] - y) ** 2).mean())
-        now = now - 0.05 * gradient(*now, x, y)
-        np.testing.assert_allclose(numbers(model), now, rtol=1e-12)
 
 
 def test_the_gradients_of_the_flat_line():

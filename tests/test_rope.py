@@ -39,30 +39,9 @@ def test_arguments_that_do_not_fit_are_named(answer, arguments, words):
 # the chapter's facts
 
 
-@pytest.mark.parametrize("turn", WAYS.values(), ids=WAYS)
-def test_scores_depend_on_the_distance_alone(turn, draw):
-    q, k = draw(2, 6, 16)
-    where = torch.arange(6)
-    close(turn(q, where) @ turn(k, where).T, turn(q, where + 77) @ turn(k, where + 77).T, 2e-4)
-
-
 def test_neighbors_are_turned_by_the_shift_matrix_of_the_positions_chapter(draw):
     x = draw(1, 8)
     close(apply_rope_interleaved(x, torch.tensor([5]))[0], torch.from_numpy(shift_matrix(-5, 8)) @ x[0], 1e-5)
-
-
-@pytest.mark.parametrize("n_heads, d_head", [(1, 8), (3, 6), (2, 2), (2, 64)])
-def test_reordered_rows_give_the_same_scores_with_halves_as_before_with_neighbors(draw, n_heads, d_head):
-    tokens, where = draw(5, 12), torch.tensor([0, 1, 2, 40, 41])
-    w_q, w_k = draw(2, n_heads * d_head, 12)
-
-    def scores(turn, *weights):
-        q, k = (turn((tokens @ w.T).unflatten(1, (n_heads, d_head)).transpose(0, 1), where) for w in weights)
-        return q @ k.mT
-
-    before = scores(apply_rope_interleaved, w_q, w_k)
-    close(scores(apply_rope, interleaved_to_half(w_q, n_heads), interleaved_to_half(w_k, n_heads)), before, 1e-10)
-    assert d_head == 2 or (scores(apply_rope, w_q, w_k) - before).abs().max() > 0.1
 
 
 def test_the_cat_sat_by_hand():
