@@ -1,7 +1,7 @@
 """Six small models on the parts of the course, wired as the page wires them, against what `transformers` makes of them.
 
 The cells of the section `six_models` are run here with other parts in place of a student's: the references, the
-alternatives, and parts with one mistake each.
+alternatives, and the mistakes of the exercises.
 """
 
 from __future__ import annotations
@@ -19,8 +19,9 @@ import torch.nn.functional as F
 from torch import nn
 
 from attnlab import data
+from course import catalog
 from scripts import record_small_models as script
-from tests import modern_parts
+from tests.alternatives.modern_attention import ALTERNATIVES
 
 ROOT = Path(__file__).parents[1]
 AGREES, BROKEN = 1e-4, 1e-2  # in logits, which go up to about ten
@@ -32,7 +33,7 @@ EARLIER = {
     "kv_cache": ("KVCache", "repeat_kv"),
     "transformer_block": ("SwiGLU", "gelu_tanh", "rms_norm"),
 }
-PARTS = tuple(modern_parts.parts())
+REFERENCES = {name: exercise.reference for name, exercise in catalog.exercises_of("modern_attention").items()}
 
 
 def earlier() -> dict:
@@ -71,26 +72,14 @@ def differences(space: dict, small: data.SmallModel) -> tuple[float, float]:
     return tuple(space["difference"](space[way](small), small) for way in ("one_pass", "in_chunks"))
 
 
-def sources() -> dict[str, dict]:
-    """The parts of each kind that there are: name of the kind -> part by name."""
-    found = {"plain PyTorch": modern_parts.parts()}
-    if importlib.util.find_spec("solutions.modern_attention"):
-        module = importlib.import_module("solutions.modern_attention")
-        found["references"] = {name: getattr(module, name) for name in PARTS}
-    if "references" in found and importlib.util.find_spec("tests.alternatives.modern_attention"):
-        module = importlib.import_module("tests.alternatives.modern_attention")
-        for name in PARTS:
-            for other in module.ALTERNATIVES[name]:
-                found[f"{name}: {other.__name__}"] = found["references"] | {name: other}
-    return found
-
-
-SOURCES = sources()
+SOURCES = {"references": REFERENCES} | {
+    f"{name}: {other.__name__}": REFERENCES | {name: other} for name, others in ALTERNATIVES.items() for other in others
+}
 
 
 @pytest.fixture(scope="module")
 def right():
-    return wired(SOURCES.get("references", SOURCES["plain PyTorch"]))
+    return wired(REFERENCES)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -109,14 +98,59 @@ OTHER_WAYS = [
 
 @pytest.mark.parametrize("name, other", OTHER_WAYS, ids=lambda value: getattr(value, "__name__", value))
 def test_a_part_of_an_earlier_chapter_may_be_written_in_another_way(name, other):
-    space = wired(SOURCES.get("references", SOURCES["plain PyTorch"]) | {name: other})
+    space = wired(REFERENCES | {name: other})
     assert max(max(differences(space, data.small_model(model))) for model in NAMES) < AGREES
 
 
-@pytest.mark.parametrize("mistake", modern_parts.MISTAKES)
-def test_a_mistake_in_a_part_moves_the_logits(mistake):
-    small = data.small_model(modern_parts.MISTAKES[mistake])
-    assert max(differences(wired(modern_parts.parts(mistake)), small)) > BROKEN
+# Mistakes of the exercises, by how their sentences begin, and the model whose logits show them.
+MISTAKES = {
+    ("llama3", "scaled_rope_frequencies"): [
+        "No frequency is changed",
+        "Every frequency is divided",
+        "Between the limits nothing is mixed; the frequency is kept",
+        "Between the limits the shares are exchanged",
+    ],
+    ("qwen3", "QKNormAttention"): [
+        "Queries and keys are not normalized",
+        "The norm comes after the rotation",
+        "The values are normalized too",
+        "The scores are divided by the square root of d_model",
+        "With a cache, positions begin at 0 again",
+    ],
+    ("gemma3", "QKNormAttention"): [
+        "The window is one token too long",
+        "The window is one token too short",
+        "The window is not used",
+        "With a cache, the window is counted from the last token",
+        "`base` is not passed on",
+    ],
+    ("gemma3", "soft_cap"): ["Nothing is bent", "The result is between -1 and 1"],
+    ("gpt_oss", "softmax_with_sink"): [
+        "The sink is not used",
+        "The first weight is dropped",
+        "The first sink is used for every head",
+    ],
+    ("gpt_oss", "MixtureOfExperts"): [
+        "The weights come from a softmax over all experts",
+        "The weights are those of other experts",
+        "The weights are left out",
+        "Only the best expert of a token is used",
+    ],
+    ("deepseek_v3", "LatentAttention"): [
+        "The latent is not normed",
+        "The shared key is not rotated",
+        "The query is not rotated",
+        "In each head, the rotated part of the query comes first",
+        "The scores are divided by the square root of d_head alone",
+        "Keys and values are exchanged",
+    ],
+}
+
+
+@pytest.mark.parametrize("model, name, start", [(*key, start) for key, starts in MISTAKES.items() for start in starts])
+def test_a_mistake_in_a_part_moves_the_logits(model, name, start):
+    wrong = next(m.wrong for m in catalog.exercise(name).misconceptions if m.text.startswith(start))
+    assert max(differences(wired(REFERENCES | {name: wrong}), data.small_model(model))) > BROKEN
 
 
 # What can be wrong in the wiring: the model that shows it, a text of the page's cells, and what is wrong in its place.
@@ -172,8 +206,7 @@ MISWIRED = {
 @pytest.mark.parametrize("mistake", MISWIRED)
 def test_a_mistake_in_the_wiring_moves_the_logits(mistake):
     name, *edit = MISWIRED[mistake]
-    parts = SOURCES.get("references", SOURCES["plain PyTorch"])
-    assert max(differences(wired(parts, tuple(edit)), data.small_model(name))) > BROKEN
+    assert max(differences(wired(REFERENCES, tuple(edit)), data.small_model(name))) > BROKEN
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -300,7 +333,7 @@ def test_the_cap_comes_before_the_mask_in_gemma_2(transformers, monkeypatch):
     monkeypatch.setitem(script.SETTINGS, "gemma2", GEMMA_2)
     small = fresh("gemma2", 4)
     for edits, fits in (((), True), (((CAPPED, CAP_AFTER),), False)):
-        space = wired(SOURCES.get("references", SOURCES["plain PyTorch"]), *edits)
+        space = wired(REFERENCES, *edits)
         exec(ITS_WIRING, space)
         largest = differences(space, small)
         assert max(largest) < AGREES if fits else min(largest) > BROKEN
