@@ -20,10 +20,6 @@ def project_in_one_product(x, W_q, W_k, W_v):
     return np.split(wide, [W_q.shape[1], W_q.shape[1] + W_k.shape[1]], axis=-1)
 
 
-def project_token_by_token(x, W_q, W_k, W_v):
-    return tuple(np.apply_along_axis(lambda token: token @ W, -1, x) for W in (W_q, W_k, W_v))
-
-
 def project_by_linear_layers(x, W_q, W_k, W_v):
     """A linear layer stores the transpose."""
     x = torch.tensor(x, dtype=torch.float64)
@@ -198,7 +194,7 @@ def backward_by_autograd(Q, K, V, d_output):
 
 
 ALTERNATIVES = {
-    "project_qkv": [project_by_linear_layers, project_by_einsum, project_in_one_product, project_token_by_token],
+    "project_qkv": [project_by_linear_layers, project_by_einsum, project_in_one_product],
     "attention_weights": [weights_by_fused_attention, weights_by_logarithms, weights_by_pairwise_gaps,
                           weights_turned_round],
     "scaled_dot_product_attention": [attention_by_additive_bias, attention_by_zeroed_exponentials,

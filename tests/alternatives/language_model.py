@@ -214,27 +214,9 @@ def patch_behind_the_mix(model, ids, donor_ids, layer, head, n_heads):
     return logits.clone()
 
 
-def patch_by_one_batch(model, ids, donor_ids, layer, head, n_heads):
-    """Both texts in one batch; the hook copies from the lower half to the upper one."""
-    _checked(model, ids, donor_ids, layer, head, n_heads)
-
-    def hook(_, given):
-        own, donor = given[0].chunk(2)
-        width = own.shape[-1] // n_heads
-        own = own.clone()
-        own[..., head * width :][..., :width] = donor[..., head * width :][..., :width]
-        return (torch.cat([own, donor]),)
-
-    handle = model.blocks[layer].attention.W_o.register_forward_pre_hook(hook)
-    with torch.no_grad():
-        both = model(torch.cat([ids, donor_ids]))
-    handle.remove()
-    return both[: len(ids)]
-
-
 ALTERNATIVES = {
     "LanguageModel": [OfPytorchsParts, HeadAsALayer, HandMade],
     "sample": [sample_by_filling, sample_by_gumbel, sample_by_steps_on_a_line],
     "generate": [generate_prompt_first, generate_by_recursion],
-    "patch_head": [patch_by_another_module, patch_behind_the_mix, patch_by_one_batch],
+    "patch_head": [patch_by_another_module, patch_behind_the_mix],
 }

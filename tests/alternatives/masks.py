@@ -151,21 +151,13 @@ def loss_that_checks_what_it_uses(logits, tokens):
     return float(-logs.numpy()[np.arange(len(targets)), targets].mean())
 
 
-def loss_with_the_last_target_ignored(logits, tokens):
-    _refuse(logits, tokens)
-    targets = torch.tensor(tokens, dtype=torch.int64).roll(-1, dims=1)
-    targets[:, -1] = -100
-    return F.cross_entropy(torch.tensor(logits, dtype=torch.float64).transpose(1, 2), targets).item()
-
-
 ALTERNATIVES = {
     "causal_mask": [causal_by_torch, causal_by_turning_round],
     "padding_mask": [padding_by_torch, padding_by_a_table_of_all_lengths],
     "sliding_window_mask": [window_between_two_triangles, window_as_a_sum_of_diagonals],
     "masked_softmax": [softmax_by_torch, softmax_by_log_sum_exp, softmax_by_a_masked_array],
     "causal_attention": [attention_prefix_by_prefix, attention_divided_at_the_end],
-    "next_token_loss": [loss_by_torch, loss_guess_by_guess, loss_by_logaddexp, loss_that_checks_what_it_uses,
-                        loss_with_the_last_target_ignored],
+    "next_token_loss": [loss_by_torch, loss_guess_by_guess, loss_by_logaddexp, loss_that_checks_what_it_uses],
 }
 
 # Right too, but PyTorch does the whole work, so they earn nothing in an answer.

@@ -137,30 +137,6 @@ class SlicePerQuery(_NormedMaps):
         return torch.stack(rows, dim=1)
 
 
-class NormedByHand(_NormedMaps):
-    """The norm written out in place of the module's forward, its scale folded into the query, groups on their own axis.
-
-    What goes into the cache is the normed key, turned when it is read.
-    """
-
-    def forward(self, x, cache=None):
-        q, k, v = (W(x).unflatten(-1, (-1, self.width)).transpose(1, 2) for W in (self.W_q, self.W_k, self.W_v))
-        q, k = (self.sized(t, norm) for t, norm in ((q, self.norm_q), (k, self.norm_k)))
-        if cache is not None:
-            k, v = cache.append(k, v)
-        places = torch.arange(k.shape[2], device=x.device)
-        q, k = apply_rope(q, places[-q.shape[2]:], self.base), apply_rope(k, places, self.base)
-        back = places[-q.shape[2]:, None] - places
-        outside = (back < 0) | (back >= (self.window or k.shape[2]))
-        scores = torch.einsum("bgrid,bgjd->bgrij", q.unflatten(1, (self.groups, -1)) * self.width ** -0.5, k)
-        weights = scores.masked_fill(outside, -torch.inf).softmax(-1)
-        return self.W_o(torch.einsum("bgrij,bgjd->bigrd", weights, v).flatten(2))
-
-    def sized(self, x, norm):
-        wide = x.float() if x.dtype in (torch.float16, torch.bfloat16) else x
-        return (wide / (wide.pow(2).mean(-1, keepdim=True) + norm.eps).sqrt() * norm.weight).to(x.dtype)
-
-
 # LatentAttention
 
 class _LatentMaps(nn.Module):
@@ -268,7 +244,7 @@ ALTERNATIVES = {
     "soft_cap": [cap_by_a_sigmoid, cap_in_place_on_a_copy],
     "softmax_with_sink": [sink_by_a_sigmoid, sink_head_by_head],
     "scaled_rope_frequencies": [scaled_pair_by_pair, scaled_by_where],
-    "QKNormAttention": [FusedWithAMask, SlicePerQuery, NormedByHand],
+    "QKNormAttention": [FusedWithAMask, SlicePerQuery],
     "LatentAttention": [KeysJoined, Absorbed],
     "route": [route_by_sorting, route_after_a_softmax],
     "MixtureOfExperts": [TokenByToken, SortedByExpert],

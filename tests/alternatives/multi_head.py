@@ -113,20 +113,6 @@ class PackedProjections(FourMaps):
         return self.W_o((weights @ v).transpose(1, 2).reshape(batch, n, -1)), weights
 
 
-class FusedOutput(FourMaps):
-    """The output from PyTorch's fused operation, the weights from the same operation on identity values."""
-
-    def forward(self, x, mask=None):
-        batch, n, _ = x.shape
-        q, k, v = (W(x).unflatten(-1, (self.heads, self.width)).transpose(1, 2) for W in (self.W_q, self.W_k, self.W_v))
-        if mask is not None and mask.ndim == 3:
-            mask = mask.unsqueeze(dim=1)
-        identity = torch.eye(n, dtype=x.dtype, device=x.device).expand(batch, self.heads, n, n)
-        heads = F.scaled_dot_product_attention(q, k, v, attn_mask=mask)
-        weights = F.scaled_dot_product_attention(q, k, identity, attn_mask=mask)
-        return self.W_o(heads.transpose(1, 2).flatten(-2)), weights
-
-
 class HeadsInTheBatch(FourMaps):
     """Heads folded into the batch, as older implementations do, and unfolded again at the end."""
 
@@ -213,7 +199,7 @@ def parameters_head_by_head(d_model, n_heads, bias=False):
 ALTERNATIVES = {
     "split_heads": [split_by_unflatten, split_on_its_side],
     "merge_heads": [merge_by_contiguous_view, merge_by_named_axes],
-    "MultiHeadAttention": [ByEinsum, HeadByHead, PackedProjections, FusedOutput, HeadsInTheBatch, SentenceBySentence],
+    "MultiHeadAttention": [ByEinsum, HeadByHead, PackedProjections, HeadsInTheBatch, SentenceBySentence],
     "attention_parameters": [parameters_by_building, parameters_head_by_head],
 }
 

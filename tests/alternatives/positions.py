@@ -126,19 +126,10 @@ def alibi_in_torch(n_heads, n):
     return bias.masked_fill(torch.ones(n, n, dtype=torch.bool).triu(1), -torch.inf).numpy()
 
 
-def alibi_by_infinite_distances(n_heads, n):
-    """The future is infinitely far away; slopes are a running product."""
-    if n_heads < 1 or n < 0:
-        raise ValueError("sizes")
-    distance = np.subtract.outer(np.arange(n), np.arange(n)).astype(float)
-    distance[distance < 0] = np.inf
-    return np.stack([-slope * distance for slope in np.cumprod(np.full(n_heads, 2 ** (-8 / n_heads)))])
-
-
 ALTERNATIVES = {
     "sinusoidal_encoding": [encoding_in_torch, encoding_by_complex_exponentials, encoding_by_logarithms,
                             encoding_turned_step_by_step],
     "shift_matrix": [shift_by_three_diagonals, shift_by_one_step_repeated, shift_pair_by_pair],
     "LearnedPositions": [PositionsByEmbedding, PositionsTokenByToken],
-    "alibi_bias": [alibi_by_a_mask_added, alibi_in_torch, alibi_by_infinite_distances],
+    "alibi_bias": [alibi_by_a_mask_added, alibi_in_torch],
 }

@@ -9,7 +9,6 @@ from torch import nn
 from solutions.cross_attention import CrossAttention
 from solutions.kv_cache import GroupedQueryAttention
 from solutions.multi_head import MultiHeadAttention
-from solutions.transformer_block import FeedForward, LayerNorm
 
 
 # layer_norm
@@ -256,26 +255,6 @@ class DecoderWithPytorchsNorms(nn.Module):
         return x
 
 
-class DecoderAsASum(nn.Module):
-    """The output of each part is kept in a list, and summed up when it is read."""
-
-    def __init__(self, d_model, n_heads, d_ff):
-        super().__init__()
-        self.norm_1, self.norm_2, self.norm_3 = LayerNorm(d_model), LayerNorm(d_model), LayerNorm(d_model)
-        self.self_attention = MultiHeadAttention(d_model, n_heads)
-        self.cross_attention = CrossAttention(d_model, n_heads)
-        self.feed_forward = FeedForward(d_model, d_ff)
-
-    def forward(self, x, memory, memory_mask=None):
-        places = torch.arange(x.shape[1], device=x.device)
-        causal = (places[:, None] >= places).expand(x.shape[0], 1, -1, -1)
-        written = [x]
-        written.append(self.self_attention(self.norm_1(sum(written)), causal)[0])
-        written.append(self.cross_attention(self.norm_2(sum(written)), x_kv=memory, kv_mask=memory_mask)[0])
-        written.append(self.feed_forward(self.norm_3(sum(written))))
-        return sum(written)
-
-
 class DecoderWithAStoredMask(DecoderWithPytorchsNorms):
     """The mask is a buffer of ones and zeros, larger than any text here; norms in single precision."""
 
@@ -387,7 +366,7 @@ ALTERNATIVES = {
     "FeedForward": [FeedForwardByModules, FeedForwardByProducts, FeedForwardTokenByToken, FeedForwardUnderTwoNames],
     "SwiGLU": [SwigluByPytorch, SwigluPacked, SwigluUnderTwoNames],
     "EncoderBlock": [EncoderWithPytorchsNorms, EncoderOverALoop],
-    "DecoderBlock": [DecoderWithPytorchsNorms, DecoderAsASum, DecoderSentenceBySentence, DecoderWithAStoredMask],
+    "DecoderBlock": [DecoderWithPytorchsNorms, DecoderSentenceBySentence, DecoderWithAStoredMask],
     "LlamaBlock": [LlamaWithPytorchsNorms, LlamaOfOtherParts],
 }
 
