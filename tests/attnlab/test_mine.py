@@ -136,16 +136,27 @@ def test_the_table_says_whose_each_part_is(folder):
     assert "your multi_head.ipynb" in parts._repr_html_() and "split_heads" in repr(parts)
 
 
-def test_a_stub_is_told_to_be_not_done_yet(folder):
-    complete(folder, merge_heads=STUB)
-    words = refusal("merge_heads")
-    assert words.startswith("merge_heads is not done yet") and "multi_head.ipynb" in words
-
-
-def test_an_answer_that_fails_its_check_is_refused_with_the_part_that_fails(folder):
-    complete(folder, merge_heads="def merge_heads(x):\n    return x.flatten(2)")
-    words = refusal("merge_heads")
-    assert "passes 0 of 3 parts" in words and "puts the pieces of each token side by side" in words
+@pytest.mark.parametrize(
+    "source, words",
+    [
+        (STUB, ["merge_heads is not done yet", "multi_head.ipynb"]),
+        (
+            "def merge_heads(x):\n    return x.flatten(2)",
+            ["passes 0 of 3 parts", "puts the pieces of each token side by side"],
+        ),
+        (
+            "def merge_heads(x):\n    return x.transpose(1, 2).reshape(made_up)",
+            ["NameError (name 'made_up' is not defined) in line 2: `return x.transpose(1, 2).reshape(made_up)`"],
+        ),
+        ("def merge_heads(x:", ["not valid Python"]),
+        ("def other(x):\n    return x", ["does not define merge_heads"]),
+        ("merge_heads = made_up(3)", ["NameError"]),
+    ],
+)
+def test_an_answer_that_cannot_be_taken_is_refused_with_the_reason_in_one_line(folder, source, words):
+    complete(folder, merge_heads=source)
+    told = refusal("merge_heads")
+    assert all(part in told for part in words) and "\n" not in told
 
 
 def test_an_answer_mended_and_saved_is_taken_the_next_time(folder):
@@ -179,13 +190,6 @@ def test_the_first_of_several_wrong_functions_is_named(folder):
     assert refusal("MultiHeadAttention").startswith("MultiHeadAttention calls split_heads: split_heads passes ")
 
 
-def test_the_exception_of_an_answer_is_told_with_its_line(folder):
-    complete(folder, merge_heads="def merge_heads(x):\n    return x.transpose(1, 2).reshape(made_up)")
-    words = refusal("merge_heads")
-    assert "NameError (name 'made_up' is not defined) in line 2: `return x.transpose(1, 2).reshape(made_up)`" in words
-    assert words.count("\n") == 0
-
-
 def test_right_results_are_enough_and_the_rest_is_a_warning(folder, capsys):
     source = (
         "def softmax_temperature(x, temperature):\n    x = x / temperature\n"
@@ -201,26 +205,30 @@ def test_right_results_are_enough_and_the_rest_is_a_warning(folder, capsys):
     assert mine.softmax_temperature and capsys.readouterr().out == ""  # once is enough
 
 
-def test_an_answer_that_alters_its_input_but_is_right_is_taken(folder, capsys):
-    source = (
-        "def softmax(x, axis=-1):\n    powers = np.exp(x - np.max(x, axis, keepdims=True))\n"
-        "    if x.dtype.kind == 'f': x += 1\n    return powers / powers.sum(axis, keepdims=True)"
-    )
-    notebook(folder, "import numpy as np", answer("softmax", source), stem="softmax")
-    assert mine.softmax and 'it does not pass yet: "leaves its input as it was' in capsys.readouterr().out
+ALTERS = """\
+def softmax(x, axis=-1):
+    powers = np.exp(x - np.max(x, axis, keepdims=True))
+    if x.dtype.kind == "f":
+        x += 1
+    return powers / powers.sum(axis, keepdims=True)
+"""
+ON_THE_CPU = """\
+def rope_angles(positions, d_head, base=10000.0):
+    steps = torch.arange(0, d_head, 2).to(positions.dtype)
+    return positions.cpu().float().outer(base ** (-steps.float().cpu() / d_head))
+"""
 
 
-def test_an_answer_that_is_right_but_for_its_device_is_taken(folder, capsys):
-    source = (
-        "def rope_angles(positions, d_head, base=10000.0):\n"
-        "    steps = torch.arange(0, d_head, 2).to(positions.dtype)\n"
-        "    return positions.cpu().float().outer(base ** (-steps.float().cpu() / d_head))"
-    )
-    notebook(folder, IMPORTS, answer("rope_angles", source), stem="rope")
-    assert (
-        mine.rope_angles
-        and 'it does not pass yet: "makes the table on the device of the positions' in capsys.readouterr().out
-    )
+@pytest.mark.parametrize(
+    "stem, name, source, words",
+    [
+        ("softmax", "softmax", ALTERS, "leaves its input as it was"),
+        ("rope", "rope_angles", ON_THE_CPU, "makes the table on the device of the positions"),
+    ],
+)
+def test_an_answer_that_is_right_but_for_its_input_or_its_device_is_taken(folder, capsys, stem, name, source, words):
+    notebook(folder, f"import numpy as np\n{IMPORTS}", answer(name, source), stem=stem)
+    assert getattr(mine, name) and f'it does not pass yet: "{words}' in capsys.readouterr().out
 
 
 def test_nothing_is_printed_where_all_is_right(folder, capsys):
@@ -275,51 +283,25 @@ def test_a_stand_in_is_one_call_that_an_answer_may_not_make():
         assert words_used(ast.parse(source), words)
 
 
-@pytest.mark.parametrize(
-    "source, words",
-    [
-        ("def merge_heads(x:", "not valid Python"),
-        ("def other(x):\n    return x", "does not define merge_heads"),
-        ("merge_heads = made_up(3)", "NameError"),
-    ],
-)
-def test_a_cell_that_does_not_work_is_told_in_words(folder, source, words):
-    complete(folder, merge_heads=source)
-    assert words in refusal("merge_heads")
-
-
-def test_a_missing_notebook_is_told_with_its_name(folder):
+def test_a_missing_notebook_a_broken_one_and_an_unknown_name_are_told(folder):
     words = refusal("merge_heads")
     assert "multi_head.ipynb" in words and "not in the folder of this one" in words
-
-
-def test_a_file_that_is_not_a_notebook_is_reported(folder):
     (folder / "multi_head.ipynb").write_text("{]")
     assert "cannot be read as a notebook" in refusal("merge_heads")
-
-
-def test_an_unknown_name_is_told_with_the_nearest(folder):
     assert "Did you mean merge_heads?" in refusal("merge_head")
 
 
-def test_magics_are_passed_over(folder):
-    notebook(folder, "%matplotlib inline\n!ls\n" + IMPORTS, answer("merge_heads", "%%time\n" + MERGE))
-    assert mine.merge_heads.__name__ == "merge_heads"
-
-
-def test_without_marks_the_cell_that_defines_the_name_is_found(folder):
-    notebook(folder, IMPORTS, MERGE)
-    assert mine.merge_heads.__name__ == "merge_heads"
-
-
-def test_a_demonstration_of_the_same_name_does_not_stand_in_for_the_answer(folder):
-    notebook(
-        folder,
-        IMPORTS,
-        "def merge_heads(x):\n    return None",
-        answer("merge_heads", MERGE),
-        "def merge_heads(x):\n    return 3",
-    )
+@pytest.mark.parametrize(
+    "cells",
+    [
+        ["%matplotlib inline\n!ls\n" + IMPORTS, answer("merge_heads", "%%time\n" + MERGE)],
+        [IMPORTS, MERGE],
+        [IMPORTS, "def merge_heads(x):\n    pass", answer("merge_heads", MERGE), "def merge_heads(x):\n    return 3"],
+    ],
+    ids=["with magics", "without marks", "among demonstrations of the same name"],
+)
+def test_the_cell_of_an_answer_is_found(folder, cells):
+    notebook(folder, *cells)
     assert mine.merge_heads.__name__ == "merge_heads"
 
 
