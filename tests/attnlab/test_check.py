@@ -51,10 +51,6 @@ def test_it_prints_the_report_and_returns_the_points(installed, capsys):
     assert float(points) == 4.0 and "3 of 3 passed" in capsys.readouterr().out
 
 
-def test_partial_credit_comes_back(installed, capsys):
-    assert float(check(named("doubled", lambda x, times=1: doubled(x)))) == 2.0
-
-
 def test_an_exception_where_none_or_another_is_due_is_shown_with_its_line(capsys):
     def split_heads(x, n_heads):
         batch, n, width = x.shape
@@ -84,36 +80,28 @@ def test_it_knows_the_exercises_it_has_data_for(installed):
         ([1], "it got a list."),
         (True, "it got a truth value."),
         (type("Halver", (), {})(), "check(Halver)"),
+        (type("Halver", (), {"__call__": lambda self: 1})(), "check takes the class"),
     ],
 )
 def test_a_wrong_kind_of_argument_is_a_type_error_in_words(installed, answer, words):
     assert words in complaint(answer, TypeError)
 
 
-def test_an_object_that_can_be_called_is_not_its_class(installed):
-    answer = type("Halver", (), {"__call__": lambda self: 1})()
-    assert "check takes the class" in complaint(answer, TypeError)
-
-
-def test_an_unknown_name_is_a_value_error_with_the_nearest_known_one(installed):
-    assert complaint(named("double", lambda x: x), ValueError).endswith("Did you mean doubled?")
-    assert complaint(named("HALVER", lambda x: x), ValueError).endswith("Did you mean Halver?")
-    assert complaint(named("zzz", lambda x: x), ValueError).endswith("The exercises are: Halver, doubled.")
-
-
-def test_a_lambda_has_no_name(installed):
-    assert "A lambda has no name" in complaint(lambda x: x, ValueError)
-
-
 @pytest.mark.parametrize(
-    "function, whose", [(np.dot, "NumPy's"), (np.linalg.norm, "NumPy's"), (len, "Python's"), (np.exp, "NumPy's")]
+    "answer, words",
+    [
+        (named("double", lambda x: x), "Did you mean doubled?"),
+        (named("HALVER", lambda x: x), "Did you mean Halver?"),
+        (named("zzz", lambda x: x), "The exercises are: Halver, doubled."),
+        (lambda x: x, "A lambda has no name"),
+        (np.dot, "This is NumPy's own dot."),
+        (np.linalg.norm, "This is NumPy's own norm."),
+        (len, "This is Python's own len."),
+        (np.exp, "This is NumPy's own exp."),
+    ],
 )
-def test_a_librarys_own_function_is_not_an_answer(installed, function, whose):
-    assert (
-        f"This is {whose} own {function.__name__}." in complaint(function, (TypeError, ValueError))
-        or function is np.exp
-        and "No exercise" in complaint(function)
-    )
+def test_a_function_that_is_not_an_answer_is_told_in_words(installed, answer, words):
+    assert words in complaint(answer)
 
 
 def test_an_installation_without_data_says_what_to_do(tmp_path, monkeypatch):
@@ -182,14 +170,6 @@ def test_an_answer_that_spoils_its_inputs_does_not_spoil_the_next_check():
     assert first == [True, False, True] == [finding.passed for finding in examine(spoil, TOY).findings]
 
 
-def test_control_c_stops_a_check():
-    def interrupted(x, times=1):
-        raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        examine(interrupted, TOY)
-
-
 def test_a_check_answers_in_well_under_a_second(installed, capsys):
     start = time.process_time()
     check(doubled)
@@ -253,22 +233,22 @@ def test_a_property_that_ends_keeps_its_points_though_another_never_does(impatie
     assert float(points) == 2.0 and "Still running" in capsys.readouterr().out
 
 
-def test_an_answer_that_is_slow_but_ends_is_judged(installed, capsys):
+def computes_for_a_while():
+    begin = time.process_time()
+    while time.process_time() - begin < 0.3:
+        pass
+
+
+@pytest.mark.parametrize("limit, delay", [(None, computes_for_a_while), (0.3, lambda: time.sleep(0.4))])
+def test_an_answer_that_is_slow_or_waits_for_the_processor_is_judged(installed, capsys, monkeypatch, limit, delay):
+    if limit:
+        monkeypatch.setattr(MODULE, "CASE_SECONDS", limit)
+
     def slow(x, times=1):
-        begin = time.process_time()
-        while time.process_time() - begin < 0.3:
-            pass
+        delay()
         return doubled(x, times)
 
     assert float(check(named("doubled", slow))) == 4.0
-
-
-def test_an_answer_that_has_to_wait_for_the_processor_is_judged(impatient, capsys):
-    def waits(x, times=1):
-        time.sleep(0.4)
-        return doubled(x, times)
-
-    assert float(check(named("doubled", waits))) == 4.0
 
 
 def test_all_cases_together_have_a_limit_too(installed, capsys, monkeypatch):
@@ -558,11 +538,6 @@ def test_less_than_full_marks_are_told_in_words_and_never_as_a_bare_number(noteb
 
 def test_the_points_read_the_same_in_plain_python(installed, capsys):
     assert repr(check(named("doubled", lambda x, times=1: None))) == "0 of 4 points on these cases"
-
-
-def test_a_stub_in_a_notebook_is_not_done(notebook):
-    table, points = notebook("def doubled(x, times=1):\n    raise NotImplementedError", "check(doubled)")
-    assert "not done yet" in table.data["text/plain"] and "0 of 4 points" in points.data["text/plain"]
 
 
 def test_an_error_in_a_notebook_cell_is_shown_with_its_line(notebook):
