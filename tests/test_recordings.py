@@ -23,7 +23,7 @@ from live import reference_model
 from scripts import record_attention as attention
 from scripts import record_heads as heads
 from scripts import record_stream as stream
-from tests.references import llama_block, rotated
+from tests.references import llama_block
 
 FILES = sorted((ROOT / "attnlab" / "data").glob("*.npz"))
 
@@ -148,26 +148,6 @@ def reference_logits(weights):
     return F.rms_norm(x[0], (WIDTH,), weights["output_norm"], SHAPE.eps) @ weights["token_embd"].T
 
 
-def test_rotation_of_neighbouring_pairs_is_the_half_split_one_reordered():
-    x = torch.randn(2, 5, 8, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
-    torch.testing.assert_close(
-        half_split(reference_model.rotate(x, 1000.0)), rotated(half_split(x), torch.arange(5), 1000.0)
-    )
-
-
-def test_rotation_leaves_the_first_position_alone():
-    x = torch.randn(2, 5, 8, generator=torch.Generator().manual_seed(2), dtype=torch.float64)
-    turned = reference_model.rotate(x, 1000.0)
-    assert torch.equal(turned[:, 0], x[:, 0])
-    assert not torch.isclose(turned[:, 1:], x[:, 1:]).any()
-
-
-def test_rms_norm_is_pytorchs():
-    x = torch.randn(5, 8, generator=torch.Generator().manual_seed(3), dtype=torch.float64)
-    weight = torch.linspace(0.5, 2.0, 8, dtype=torch.float64)
-    torch.testing.assert_close(reference_model.rms_norm(x, weight, 1e-3), F.rms_norm(x, (8,), weight, 1e-3))
-
-
 def test_the_forward_pass_agrees_with_an_independent_one(weights):
     logits, _, _ = reference_model.forward(IDS, weights.__getitem__, SHAPE)
     torch.testing.assert_close(logits, reference_logits(weights), rtol=1e-10, atol=1e-10)
@@ -229,15 +209,6 @@ def test_a_measure_is_the_mean_weight_over_its_pairs():
     measured = heads.mean_weight(weights, [(2, 1), (3, 2)])
     assert measured.shape == (2, 3)
     torch.testing.assert_close(measured, weights.diagonal(-1, -2, -1)[..., 1:].mean(-1))
-
-
-def test_a_head_that_always_looks_back_one_is_a_perfect_previous_token_head():
-    weights = torch.zeros(1, 2, 6, 6)
-    weights[0, 0, 0, 0] = 1
-    weights[0, 0, range(1, 6), range(5)] = 1
-    weights[0, 1] = torch.eye(6)
-    assert heads.mean_weight(weights, heads.previous(list(range(6)))).tolist() == [[1, 0]]
-    assert heads.mean_weight(weights, heads.itself(list(range(6)))).tolist() == [[0, 1]]
 
 
 def test_random_sequences_are_different_ordinary_tokens_said_twice():

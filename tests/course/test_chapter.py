@@ -49,27 +49,19 @@ def test_a_broken_exercise_is_named(text, words):
         chapter.find_exercises(chapter.parse(FRONT + text, "here"), "here")
 
 
-@pytest.fixture
-def course(tmp_path, monkeypatch):
-    """A copy of the names of the real course, with a folder of chapters that a test may break."""
+@pytest.mark.parametrize(
+    "text, words",
+    [
+        (None, "chapters/softmax.md is missing"),
+        (FRONT + STUB + CHECK, "course/exercises/softmax.py declares none of that name"),
+        (FRONT + "# Softmax\n", "has no exercise cell"),
+    ],
+)
+def test_a_chapter_that_is_missing_or_does_not_fit_its_exercises_is_named(tmp_path, monkeypatch, text, words):
     monkeypatch.setattr(catalog, "chapter_path", lambda stem: tmp_path / f"{stem}.md")
-    return tmp_path
-
-
-def test_a_missing_chapter_file_is_named(course):
-    with pytest.raises(CourseError, match="chapters/softmax.md is missing"):
-        chapter.read("softmax")
-
-
-def test_an_undeclared_exercise_is_named(course):
-    (course / "softmax.md").write_text(FRONT + STUB + CHECK)
-    with pytest.raises(CourseError, match="course/exercises/softmax.py declares none of that name"):
-        chapter.read("softmax")
-
-
-def test_a_declared_exercise_without_a_cell_is_named(course):
-    (course / "softmax.md").write_text(FRONT + "# Softmax\n")
-    with pytest.raises(CourseError, match="has no exercise cell"):
+    if text:
+        (tmp_path / "softmax.md").write_text(text)
+    with pytest.raises(CourseError, match=words):
         chapter.read("softmax")
 
 

@@ -12,13 +12,22 @@ def plain(text):
     return plain_markdown.markdown(text, "chapters/x.md")
 
 
-def test_labels_vanish_and_ordinary_markdown_stays():
-    assert plain("(softmax)=\n# Softmax\n\nSome *words* and $x_1$.") == "# Softmax\n\nSome *words* and $x_1$."
+CODE = "```python\n:::{note}\n(label)=\n{ref}`x`\n```"
 
 
-def test_an_admonition_becomes_a_quotation_with_a_bold_head():
-    assert plain(":::{tip}\nLook twice.\n:::") == "> **Tip**\n>\n> Look twice."
-    assert plain(":::{admonition} Find the bug\nWhere?\n:::").startswith("> **Find the bug**")
+@pytest.mark.parametrize(
+    "text, expected",
+    [
+        ("(softmax)=\n# Softmax\n\nSome *words* and $x_1$.", "# Softmax\n\nSome *words* and $x_1$."),
+        (":::{tip}\nLook twice.\n:::", "> **Tip**\n>\n> Look twice."),
+        (":::{admonition} Find the bug\nWhere?\n:::", "> **Find the bug**\n>\n> Where?"),
+        ("a **{term}`query`** asks **{term}`keys <key>`**.", "a **query** asks **keys**."),
+        (CODE, CODE),
+    ],
+    ids=["label", "tip", "admonition", "term", "code"],
+)
+def test_what_only_the_book_knows_becomes_plain_and_the_rest_stays(text, expected):
+    assert plain(text) == expected
 
 
 def test_a_dropdown_becomes_a_fold_that_html_knows():
@@ -55,11 +64,6 @@ def test_a_quiz_without_exactly_one_right_choice_is_refused(body):
         plain(f":::{{quiz}} Q?\n{body}\n:::")
 
 
-def test_code_fences_are_left_alone():
-    code = "```python\n:::{note}\n(label)=\n{ref}`x`\n```"
-    assert plain(code) == code
-
-
 def test_references_become_their_words_and_citations_author_and_year_with_a_link():
     assert plain("see {ref}`the last chapter <softmax>`.") == "see the last chapter."
     link = "[Vaswani et al., 2017](https://arxiv.org/abs/1706.03762)"
@@ -87,10 +91,6 @@ def test_every_entry_has_a_sound_address_or_is_a_book_and_no_tex_but_formulas():
     for key, entry in plain_markdown.bibliography().items():
         assert re.fullmatch(r"https://[^\s()]+", entry.address) or key in books, key
         assert not re.search(r"[{}\\]", re.sub(r"\$[^$]+\$", "", entry.line)), key
-
-
-def test_a_term_of_the_glossary_becomes_its_words():
-    assert plain("a **{term}`query`** asks **{term}`keys <key>`**.") == "a **query** asks **keys**."
 
 
 def test_a_reference_without_words_takes_the_title_of_its_target():

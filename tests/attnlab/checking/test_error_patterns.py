@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 import torch
@@ -64,8 +66,37 @@ def test_what_holds_on_every_case_is_told(rng, name, change, words):
     assert found.name == name and words in found.words
 
 
-def test_a_mask_is_inverted(rng):
-    assert error_patterns.find(cases(rng, np.logical_not, make=truths)).name == "inverted"
+@pytest.mark.parametrize(
+    "name, change, words, how",
+    [
+        ("inverted", np.logical_not, "", dict(make=truths)),
+        ("too often True", lambda a: a | np.eye(*a.shape, dtype=bool), "", dict(make=truths)),
+        ("shifted", lambda a: np.roll(a, 1, axis=-1), "after.*axis -1|axis -1.*after", {}),
+        ("axes", lambda a: a.swapaxes(1, 2), "axes -2 and -3", dict(shapes=((2, 3, 4, 5), (1, 2, 3, 2)))),
+        ("axes", lambda a: a.transpose(2, 0, 1), r"\(2, 0, 1\)", dict(shapes=((2, 3, 4), (4, 2, 3)))),
+    ],
+)
+def test_what_holds_of_truths_and_along_axes_is_told(rng, name, change, words, how):
+    found = error_patterns.find(cases(rng, change, **how))
+    assert found.name == name and re.search(words, found.words)
+
+
+@pytest.mark.parametrize(
+    "shapes, words",
+    [
+        (
+            lambda n, m: ((n, n), (n, m)),
+            "Along axis -1 the result is as long as `m`; it should be as long as `n`.",
+        ),
+        (lambda n, m: ((n, m), (m,)), "The result should have the shape (`n`, `m`); yours has (`m`)."),
+    ],
+)
+def test_a_shape_is_told_in_lengths_of_arguments(rng, shapes, words):
+    drawn = [
+        Case({"n": n, "m": m}, *(rng.normal(size=shape) for shape in shapes(n, m)), 1e-9, 1e-12)
+        for n, m in ((6, 3), (5, 2))
+    ]
+    assert error_patterns.find(drawn).words == words
 
 
 def test_rows_that_do_not_sum_to_one_are_told_from_those_that_do_along_another_axis(rng):
@@ -75,27 +106,6 @@ def test_rows_that_do_not_sum_to_one_are_told_from_those_that_do_along_another_a
 
     found = error_patterns.find(cases(rng, lambda a: a**1.5 / (a**1.5).sum(axis=-2, keepdims=True), make=weights))
     assert found.name == "sums" and "those along axis -2 do" in found.words
-
-
-def test_a_length_that_is_that_of_another_argument_is_named(rng):
-    drawn = [
-        Case({"n": n, "window": w}, rng.normal(size=(n, n)), rng.normal(size=(n, w)), 1e-9, 1e-12)
-        for n, w in ((6, 3), (5, 2))
-    ]
-    assert (
-        error_patterns.find(drawn).words
-        == "Along axis -1 the result is as long as `window`; it should be as long as `n`."
-    )
-
-
-def test_a_row_shifted_by_one_place_is_told_with_its_axis(rng):
-    found = error_patterns.find(cases(rng, lambda a: np.roll(a, 1, axis=-1)))
-    assert found.name == "shifted" and "after" in found.words and "axis -1" in found.words
-
-
-def test_heads_and_tokens_that_are_exchanged_are_named_by_their_axes(rng):
-    found = error_patterns.find(cases(rng, lambda a: a.swapaxes(1, 2), shapes=((2, 3, 4, 5), (1, 2, 3, 2))))
-    assert found.name == "axes" and "axes -2 and -3" in found.words
 
 
 @pytest.mark.parametrize(
@@ -142,27 +152,10 @@ def test_numbers_given_are_found_in_factors_of_single_numbers(words, change):
     assert words in error_patterns.find(counts).words
 
 
-def test_the_axes_in_another_order_are_told(rng):
-    found = error_patterns.find(cases(rng, lambda a: a.transpose(2, 0, 1), shapes=((2, 3, 4), (4, 2, 3))))
-    assert found.name == "axes" and "(2, 0, 1)" in found.words
-
-
 def test_of_several_wrong_results_the_relation_of_one_is_told(rng):
     pairs = [(rng.normal(size=(2, n)), rng.uniform(1, 2, size=(n, 3))) for n in (3, 4)]
     found = error_patterns.find([Case({}, (a, b), (a**2 + 1, 2 * b), 1e-9, 1e-12) for a, b in pairs])
     assert found.words == "Result 2 of 2: Every number is 2 times what was expected."
-
-
-def test_a_shape_is_told_in_lengths_of_arguments(rng):
-    drawn = [
-        Case({"n": n, "m": m}, rng.normal(size=(n, m)), rng.normal(size=m), 1e-9, 1e-12) for n, m in ((6, 3), (5, 2))
-    ]
-    assert error_patterns.find(drawn).words == "The result should have the shape (`n`, `m`); yours has (`m`)."
-
-
-def test_truth_that_comes_too_often_is_told(rng):
-    found = error_patterns.find(cases(rng, lambda a: a | np.eye(*a.shape, dtype=bool), make=truths))
-    assert found.name == "too often True"
 
 
 def test_what_does_not_hold_on_one_case_is_not_told(rng):
@@ -174,10 +167,6 @@ def test_what_does_not_hold_on_one_case_is_not_told(rng):
 def test_of_noise_nothing_is_told(rng):
     noise = cases(rng, lambda a: rng.normal(size=a.shape), make=lambda shape: rng.normal(size=shape))
     assert error_patterns.find(noise) is None
-
-
-def test_one_number_alone_tells_nothing():
-    assert error_patterns.find([Case({"d": 3}, 4.0, 8.0, 1e-9, 1e-12)]) is None
 
 
 def test_a_number_that_a_process_could_have_chosen_is_not_told_of_hidden_cases(rng):
@@ -200,23 +189,39 @@ def test_what_the_failing_inputs_have_in_common_is_told(right, wrong, words):
     assert words in error_patterns.traits_of_failing_inputs([right] * 3, [wrong] * 5).words
 
 
-def test_one_case_alone_has_nothing_in_common():
-    assert error_patterns.traits_of_failing_inputs([dict(x=np.ones(3))] * 2, [dict(x=np.ones(4))]) is None
+ONES = np.ones(3)
 
 
-def test_inputs_that_differ_in_nothing_that_has_a_name_are_not_told_apart():
-    """A single number, or two inputs compared, is not a reason: some such thing separates any few cases."""
-    for right, wrong in (
-        (dict(x=np.ones(3)), dict(x=np.ones(4))),
-        (dict(x=np.ones(3)), dict(x=-np.ones(3))),
-        (dict(Q=np.ones((2, 3)), K=np.ones((2, 3))), dict(Q=np.ones((2, 3)), K=np.ones((4, 3)))),
-    ):
-        assert error_patterns.traits_of_failing_inputs([right] * 5, [wrong] * 5) is None
+@pytest.mark.parametrize(
+    "right, wrong",
+    [
+        # One case alone has nothing in common, and a few are not told apart.
+        ([dict(x=ONES)] * 2, [dict(x=np.ones(4))]),
+        *(([dict(n=2)] * n_right, [dict(n=-1)] * n_wrong) for n_right, n_wrong in ((2, 6), (6, 2), (3, 4))),
+        # A single number, or two inputs compared, is not a reason: some such thing separates any few cases.
+        ([dict(x=ONES)] * 5, [dict(x=np.ones(4))] * 5),
+        ([dict(x=ONES)] * 5, [dict(x=-ONES)] * 5),
+        ([dict(x=ONES)] * 2, [dict(x=-ONES)] * 3),
+        ([dict(Q=np.ones((2, 3)), K=np.ones((2, 3)))] * 5, [dict(Q=np.ones((2, 3)), K=np.ones((4, 3)))] * 5),
+    ],
+)
+def test_inputs_that_differ_in_nothing_that_has_a_name_are_not_told_apart(right, wrong):
+    assert error_patterns.traits_of_failing_inputs(right, wrong) is None
 
 
-def test_a_few_cases_are_not_told_apart():
-    for n_right, n_wrong in ((2, 6), (6, 2), (3, 4)):
-        assert error_patterns.traits_of_failing_inputs([dict(n=2)] * n_right, [dict(n=-1)] * n_wrong) is None
+@pytest.mark.parametrize("pairs", [[(4.0, 8.0)], [(2.0, 3.0), (5.0, 4.0), (7.0, 8.5)]])
+def test_that_any_two_numbers_differ_by_some_factor_is_not_told(pairs):
+    assert error_patterns.find([Case({"d": 3}, *pair, 1e-9, 1e-12) for pair in pairs]) is None
+
+
+FAR = np.array([[1 - 2e-5, 2e-5], [1 - 3e-5, 3e-5], [1 - 1e-5, 1e-5]])
+NEAR = np.array([[1 - 1e-7, 1e-7], [1 - 2e-7, 2e-7], [1 - 1e-8, 1e-8]])
+
+
+@pytest.mark.parametrize("pairs", [[(FAR, NEAR)] * 2, [(2.1, 1.015 * 2.1), (3.4, 1.015 * 3.4 + 0.001)]])
+def test_numbers_that_are_near_are_not_taken_for_rounded_ones(pairs):
+    found = error_patterns.find([Case({}, *pair, 1e-9, 1e-12) for pair in pairs])
+    assert found is None or found.name != "precision"
 
 
 def test_a_factor_of_one_is_not_told():
@@ -278,28 +283,6 @@ def test_whatever_came_costs_no_more_than_a_sentence(rng, number):
         given = [Case({"x": other}, expected, STRANGE[number], 1e-9, 1e-12) for other in STRANGE]
         assert error_patterns.find(given) is None or error_patterns.find(given).words
         error_patterns.traits_of_failing_inputs([{"x": other} for other in STRANGE], [{"x": STRANGE[number]}] * 2)
-
-
-def test_what_two_inputs_hold_by_chance_is_not_told():
-    assert error_patterns.traits_of_failing_inputs([dict(x=np.ones(3))] * 2, [dict(x=-np.ones(3))] * 3) is None
-
-
-def test_that_any_two_numbers_differ_by_some_factor_is_not_told():
-    cases = [Case({}, expected, got, 1e-9, 1e-12) for expected, got in ((2.0, 3.0), (5.0, 4.0), (7.0, 8.5))]
-    assert error_patterns.find(cases) is None
-
-
-def test_large_numbers_that_are_nearly_right_do_not_make_small_ones_rounded():
-    expected = np.array([[1 - 2e-5, 2e-5], [1 - 3e-5, 3e-5], [1 - 1e-5, 1e-5]])
-    got = np.array([[1 - 1e-7, 1e-7], [1 - 2e-7, 2e-7], [1 - 1e-8, 1e-8]])
-    found = error_patterns.find([Case({}, expected, got, 1e-9, 1e-12)] * 2)
-    assert found is None or found.name != "precision"
-
-
-def test_a_few_numbers_that_are_near_are_not_taken_for_rounded_ones():
-    near = [Case({}, x, 1.015 * x + 0.001 * i, 1e-9, 1e-12) for i, x in enumerate((2.1, 3.4))]
-    found = error_patterns.find(near)
-    assert found is None or found.name != "precision"
 
 
 def test_the_relation_of_the_one_result_that_is_wrong_is_told_with_it(rng):
