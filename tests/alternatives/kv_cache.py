@@ -6,6 +6,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
+from solutions import kv_cache as solutions
 from solutions.rope import apply_rope
 
 
@@ -107,21 +108,12 @@ class JustJoined:
 
 # GroupedQueryAttention
 
-class _FourMaps(nn.Module):
-    """The maps that the contract names, and nothing else."""
-
-    def __init__(self, d_model, n_heads, n_kv_heads, base=10000.0):
-        super().__init__()
-        if d_model % n_heads or n_heads % n_kv_heads or d_model // n_heads % 2:
-            raise ValueError("widths do not divide")
-        self.heads, self.groups, self.width, self.base = n_heads, n_kv_heads, d_model // n_heads, base
-        self.W_q = nn.Linear(d_model, d_model, bias=False)
-        self.W_k = nn.Linear(d_model, n_kv_heads * self.width, bias=False)
-        self.W_v = nn.Linear(d_model, n_kv_heads * self.width, bias=False)
-        self.W_o = nn.Linear(d_model, d_model, bias=False)
+class _FourMaps(solutions.GroupedQueryAttention):
+    """The reference's maps."""
 
     def heads_of(self, x):
-        return [W(x).unflatten(-1, (-1, self.width)).transpose(1, 2) for W in (self.W_q, self.W_k, self.W_v)]
+        width = x.shape[-1] // self.n_heads
+        return [W(x).unflatten(-1, (-1, width)).transpose(1, 2) for W in (self.W_q, self.W_k, self.W_v)]
 
 
 class RotatedOnReading(_FourMaps):
@@ -135,8 +127,8 @@ class RotatedOnReading(_FourMaps):
         q, k = apply_rope(q, places[-q.shape[2]:], self.base), apply_rope(k, places, self.base)
         n_q, n_k = q.shape[2], k.shape[2]
         mask = torch.ones(n_q, n_k, dtype=torch.bool, device=x.device).tril(n_k - n_q)
-        group = self.heads // self.groups
-        scores = q @ k.repeat_interleave(group, 1).mT / math.sqrt(self.width)
+        group = self.n_heads // self.n_kv_heads
+        scores = q @ k.repeat_interleave(group, 1).mT / math.sqrt(q.shape[-1])
         out = scores.where(mask, -torch.inf).softmax(-1) @ v.repeat_interleave(group, 1)
         return self.W_o(out.transpose(1, 2).flatten(2))
 
@@ -152,8 +144,8 @@ class GroupByGroup(_FourMaps):
         q, k = apply_rope(q, where, self.base), apply_rope(k, where, self.base)
         if cache is not None:
             k, v = cache.append(k, v)
-        q = q.unflatten(1, (self.groups, -1))
-        scores = torch.einsum("bgrid,bgjd->bgrij", q, k) * self.width ** -0.5
+        q = q.unflatten(1, (self.n_kv_heads, -1))
+        scores = torch.einsum("bgrid,bgjd->bgrij", q, k) * k.shape[-1] ** -0.5
         scores = scores + torch.full((n, k.shape[2]), -math.inf, dtype=x.dtype, device=x.device).triu(start + 1)
         out = torch.einsum("bgrij,bgjd->bigrd", scores.softmax(-1), v)
         return self.W_o(out.reshape(batch, n, d_model))
@@ -174,8 +166,8 @@ class OneTokenAtATime(_FourMaps):
                 k, v = (torch.cat(rows_so_far, dim=2) for rows_so_far in held)
             else:
                 k, v = cache.append(k, v)
-            k, v = (t.repeat_interleave(self.heads // self.groups, dim=1) for t in (k, v))
-            out = (q @ k.mT * self.width**-0.5).softmax(-1) @ v
+            k, v = (t.repeat_interleave(self.n_heads // self.n_kv_heads, dim=1) for t in (k, v))
+            out = (q @ k.mT * q.shape[-1] ** -0.5).softmax(-1) @ v
             rows.append(self.W_o(out.transpose(1, 2).flatten(2)))
         return torch.cat(rows, dim=1)
 

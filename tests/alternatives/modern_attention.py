@@ -4,10 +4,9 @@ import math
 
 import torch
 import torch.nn.functional as F
-from torch import nn
 
+from solutions import modern_attention as solutions
 from solutions.rope import apply_rope
-from solutions.transformer_block import RMSNorm, SwiGLU
 
 
 # soft_cap
@@ -79,24 +78,13 @@ def scaled_by_where(d_head, base, factor, low, high, original_length):
 
 # QKNormAttention
 
-class _NormedMaps(nn.Module):
-    """The maps and norms that the contract names, and nothing else."""
-
-    def __init__(self, d_model, n_heads, n_kv_heads, d_head, base=10000.0, window=None, eps=1e-6):
-        super().__init__()
-        if n_heads % n_kv_heads or d_head % 2:
-            raise ValueError("sizes do not divide")
-        self.heads, self.groups, self.width = n_heads, n_kv_heads, d_head
-        self.base, self.window = base, window
-        self.W_q = nn.Linear(d_model, n_heads * d_head, bias=False)
-        self.W_k = nn.Linear(d_model, n_kv_heads * d_head, bias=False)
-        self.W_v = nn.Linear(d_model, n_kv_heads * d_head, bias=False)
-        self.W_o = nn.Linear(n_heads * d_head, d_model, bias=False)
-        self.norm_q, self.norm_k = RMSNorm(d_head, eps), RMSNorm(d_head, eps)
+class _NormedMaps(solutions.QKNormAttention):
+    """The reference's maps and norms."""
 
     def heads_of(self, x, first):
         """Queries and keys normed and turned, and values."""
-        q, k, v = (W(x).unflatten(-1, (-1, self.width)).transpose(1, 2) for W in (self.W_q, self.W_k, self.W_v))
+        width = len(self.norm_q.weight)
+        q, k, v = (W(x).unflatten(-1, (-1, width)).transpose(1, 2) for W in (self.W_q, self.W_k, self.W_v))
         where = torch.arange(first, first + x.shape[1], device=x.device)
         return apply_rope(self.norm_q(q), where, self.base), apply_rope(self.norm_k(k), where, self.base), v
 
@@ -126,12 +114,12 @@ class SlicePerQuery(_NormedMaps):
         q, k, v = self.heads_of(x, first)
         if cache is not None:
             k, v = cache.append(k, v)
-        k, v = (t.repeat_interleave(self.heads // self.groups, dim=1) for t in (k, v))
+        k, v = (t.repeat_interleave(self.n_heads // self.n_kv_heads, dim=1) for t in (k, v))
         rows = []
         for i in range(x.shape[1]):
             end = first + i + 1
             start = 0 if self.window is None else max(0, end - self.window)
-            scores = (q[:, :, i, None] * k[:, :, start:end]).sum(-1) / math.sqrt(self.width)
+            scores = (q[:, :, i, None] * k[:, :, start:end]).sum(-1) * q.shape[-1] ** -0.5
             mixed = (torch.softmax(scores, dim=-1)[..., None] * v[:, :, start:end]).sum(2)
             rows.append(self.W_o(mixed.flatten(1)))
         return torch.stack(rows, dim=1)
@@ -139,26 +127,15 @@ class SlicePerQuery(_NormedMaps):
 
 # LatentAttention
 
-class _LatentMaps(nn.Module):
-    """The maps and the norm that the contract names, and nothing else."""
-
-    def __init__(self, d_model, n_heads, d_head, d_rope, d_latent, base=10000.0, eps=1e-6):
-        super().__init__()
-        self.heads, self.width, self.turned, self.base = n_heads, d_head, d_rope, base
-        self.W_q = nn.Linear(d_model, n_heads * (d_head + d_rope), bias=False)
-        self.W_down = nn.Linear(d_model, d_latent, bias=False)
-        self.norm = RMSNorm(d_latent, eps)
-        self.W_k_rope = nn.Linear(d_model, d_rope, bias=False)
-        self.W_up_k = nn.Linear(d_latent, n_heads * d_head, bias=False)
-        self.W_up_v = nn.Linear(d_latent, n_heads * d_head, bias=False)
-        self.W_o = nn.Linear(n_heads * d_head, d_model, bias=False)
+class _LatentMaps(solutions.LatentAttention):
+    """The reference's maps and norm."""
 
     def read(self, x, cache):
         """Both parts of the queries, and the latents and rotated keys of all tokens so far."""
         first = 0 if cache is None else len(cache)
         where = torch.arange(first, first + x.shape[1], device=x.device)
-        q = self.W_q(x).unflatten(-1, (self.heads, self.width + self.turned)).transpose(1, 2)
-        plain, turned = q[..., :self.width], apply_rope(q[..., self.width:], where, self.base)
+        q = self.W_q(x).unflatten(-1, (self.n_heads, self.d_head + self.d_rope)).transpose(1, 2)
+        plain, turned = q[..., :self.d_head], apply_rope(q[..., self.d_head:], where, self.base)
         latent, key = self.norm(self.W_down(x)), apply_rope(self.W_k_rope(x), where, self.base)
         latent, key = latent.unsqueeze(1), key.unsqueeze(1)
         return plain, turned, *((latent, key) if cache is None else cache.append(latent, key)), first
@@ -169,10 +146,10 @@ class KeysJoined(_LatentMaps):
 
     def forward(self, x, cache=None):
         plain, turned, latent, key, first = self.read(x, cache)
-        k, v = (W(latent.squeeze(1)).unflatten(-1, (self.heads, -1)).transpose(1, 2) for W in (self.W_up_k, self.W_up_v))
-        q, k = torch.cat([plain, turned], -1), torch.cat([k, key.expand(-1, self.heads, -1, -1)], -1)
+        k, v = (W(latent[:, 0]).unflatten(-1, (self.n_heads, -1)).transpose(1, 2) for W in (self.W_up_k, self.W_up_v))
+        q, k = torch.cat([plain, turned], -1), torch.cat([k, key.expand(-1, self.n_heads, -1, -1)], -1)
         seen = torch.ones(q.shape[2], k.shape[2], dtype=torch.bool, device=x.device).tril(first)
-        out = F.scaled_dot_product_attention(q, k, v, attn_mask=seen, scale=(self.width + self.turned) ** -0.5)
+        out = F.scaled_dot_product_attention(q, k, v, attn_mask=seen, scale=(self.d_head + self.d_rope) ** -0.5)
         return self.W_o(out.transpose(1, 2).flatten(2))
 
 
@@ -181,11 +158,11 @@ class Absorbed(_LatentMaps):
 
     def forward(self, x, cache=None):
         plain, turned, latent, key, first = self.read(x, cache)
-        up_k, up_v = (W.weight.unflatten(0, (self.heads, self.width)) for W in (self.W_up_k, self.W_up_v))
+        up_k, up_v = (W.weight.unflatten(0, (self.n_heads, self.d_head)) for W in (self.W_up_k, self.W_up_v))
         scores = torch.einsum("bhid,hdc,bjc->bhij", plain, up_k, latent[:, 0])
         scores = scores + torch.einsum("bhir,bjr->bhij", turned, key[:, 0])
         places = torch.arange(latent.shape[2], device=x.device)
-        scores = scores.masked_fill(places > places[first:, None], -torch.inf) / math.sqrt(self.width + self.turned)
+        scores = scores.masked_fill(places > places[first:, None], -torch.inf) / math.sqrt(self.d_head + self.d_rope)
         mixed = torch.einsum("bhij,bjc->bhic", scores.softmax(-1), latent[:, 0])
         return self.W_o(torch.einsum("bhic,hdc->bihd", mixed, up_v).flatten(2))
 
@@ -205,38 +182,30 @@ def route_after_a_softmax(logits, top_k):
 
 # MixtureOfExperts
 
-class _Experts(nn.Module):
-    def __init__(self, d_model, d_ff, n_experts, top_k):
-        super().__init__()
-        self.k = top_k
-        self.router = nn.Linear(d_model, n_experts, bias=False)
-        self.experts = nn.ModuleList([SwiGLU(d_model, d_ff) for _ in range(n_experts)])
-
-
-class TokenByToken(_Experts):
+class TokenByToken(solutions.MixtureOfExperts):
     """A loop over tokens: each expert is given one vector at a time."""
 
     def forward(self, x):
         rows = x.reshape(-1, x.shape[-1])
         out = []
         for row, logits in zip(rows, self.router(rows)):
-            best, which = logits.topk(self.k)
+            best, which = logits.topk(self.top_k)
             out.append(sum(w * self.experts[e](row) for w, e in zip(best.softmax(0), which.tolist())))
         return torch.stack(out).reshape(x.shape)
 
 
-class SortedByExpert(_Experts):
+class SortedByExpert(solutions.MixtureOfExperts):
     """All choices sorted by expert and cut into pieces, as fast programs do it."""
 
     def forward(self, x):
         rows = x.flatten(0, 1)
-        weights, experts = route_by_sorting(self.router(rows), self.k)
+        weights, experts = route_by_sorting(self.router(rows), self.top_k)
         order = experts.flatten().argsort(stable=True)
         counts = torch.bincount(experts.flatten(), minlength=len(self.experts)).tolist()
-        pieces = rows[order // self.k].split(counts)
+        pieces = rows[order // self.top_k].split(counts)
         made = torch.cat([expert(piece) for expert, piece in zip(self.experts, pieces) if len(piece)])
         back = torch.empty_like(made)
-        back = back.index_copy(0, order, made).unflatten(0, (-1, self.k))
+        back = back.index_copy(0, order, made).unflatten(0, (-1, self.top_k))
         return (weights[..., None] * back).sum(1).view_as(x)
 
 

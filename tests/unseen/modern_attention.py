@@ -68,7 +68,7 @@ UNSEEN = {
     ],
     "QKNormAttention": [
         (layer("enable_gqa=True", "enable_gqa=True, scale=1.0"), "not divided by the square root"),
-        (layer("enable_gqa=True", "enable_gqa=True, scale=1 / self.width"), "d_head itself"),
+        (layer("enable_gqa=True", "enable_gqa=True, scale=1 / q.shape[-1]"), "d_head itself"),
         (layer("if self.window is not None", "if False"), "window is not used"),
         (layer("tril(first)", "tril()", "triu(first -", "triu(0 -"), "begins at the first key"),
         (layer("= cache.append(k, v)", "= (t if self.window is None else t[:, :, -self.window:] "
