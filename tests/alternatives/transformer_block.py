@@ -9,6 +9,7 @@ from torch import nn
 from solutions.cross_attention import CrossAttention
 from solutions.kv_cache import GroupedQueryAttention
 from solutions.multi_head import MultiHeadAttention
+from solutions.transformer_block import SwiGLU
 
 
 # layer_norm
@@ -103,11 +104,7 @@ class FeedForwardByModules(nn.Module):
         return self.W_2(self.switch(self.W_1(x)))
 
 
-class FeedForwardByProducts(nn.Module):
-    def __init__(self, d_model, d_ff):
-        super().__init__()
-        self.W_1, self.W_2 = nn.Linear(d_model, d_ff, bias=True), nn.Linear(d_ff, d_model, bias=True)
-
+class FeedForwardByProducts(FeedForwardByModules):
     def forward(self, x):
         middle = x @ self.W_1.weight.T + self.W_1.bias
         middle = gelu_by_the_normal(middle)
@@ -131,13 +128,7 @@ class FeedForwardUnderTwoNames(nn.Module):
         return self.layers(x)
 
 
-class SwigluByPytorch(nn.Module):
-    def __init__(self, d_model, d_ff):
-        super().__init__()
-        self.W_gate = nn.Linear(d_model, d_ff, bias=False)
-        self.W_up = nn.Linear(d_model, d_ff, bias=False)
-        self.W_down = nn.Linear(d_ff, d_model, bias=False)
-
+class SwigluByPytorch(SwiGLU):
     def forward(self, x):
         return self.W_down(F.silu(self.W_gate(x)) * self.W_up(x))
 

@@ -60,41 +60,30 @@ def test_what_is_kept_runs():
     assert "Layer" not in space
 
 
-def test_a_local_name_does_not_count_as_the_global_one():
-    found = statements("x = 1 / 0\ndef f(x):\n    y = x\n    return [x for x in y]", "m.py")
-    assert needed(found, ["f"]) == [1]
+INNER = "a = 1\nb = 2\nc = 3\ndef wrap(f): return f\n@wrap\ndef f(x=b):\n    def g():\n        return a\n    return g"
 
 
-def test_what_a_comprehension_counts_with_is_its_own():
-    found = statements("x = 1\n[x for x in range(3)]\ndef f(rows):\n    return [x for x in rows], x", "m.py")
-    assert needed(found, ["f"]) == [0, 2]
-
-
-def test_names_inside_of_functions_in_functions_and_defaults_and_decorators_count():
-    found = statements(
-        "a = 1\nb = 2\nc = 3\ndef wrap(f): return f\n@wrap\ndef f(x=b):\n    def g():\n        return a\n    return g",
-        "m.py",
-    )
-    assert needed(found, ["f"]) == [0, 1, 3, 4]
-
-
-def test_a_star_import_is_always_kept():
-    assert needed(statements("from math import *\nx = 1\ndef f(): return pi", "m.py"), ["f"]) == [0, 2]
+@pytest.mark.parametrize(
+    "source, expected",
+    [
+        ("x = 1 / 0\ndef f(x):\n    y = x\n    return [x for x in y]", [1]),
+        ("x = 1\n[x for x in range(3)]\ndef f(rows):\n    return [x for x in rows], x", [0, 2]),
+        (INNER, [0, 1, 3, 4]),
+        ("from math import *\nx = 1\ndef f(): return pi", [0, 2]),
+        ("def f(): return g()\ndef g(): return f()", [0, 1]),
+        ("def f(): return len([])", [0]),
+        ("x = 1", []),
+    ],
+    ids=["local", "comprehension", "inner, default, decorator", "star import", "cycle", "built-in", "missing"],
+)
+def test_a_function_needs_the_statements_that_bind_its_global_names(source, expected):
+    assert needed(statements(source, "m.py"), ["f"]) == expected
 
 
 def test_every_binding_of_a_name_counts_unless_the_caller_says_which():
     found = statements("def f(): return 1\ndef f(): return 2\ndef g(): return f()", "m.py")
     assert needed(found, ["g"]) == [0, 1, 2]
     assert needed(found, ["g"], only={"f": [0]}) == [0, 2]
-
-
-def test_functions_that_call_each_other_come_to_an_end():
-    assert needed(statements("def f(): return g()\ndef g(): return f()", "m.py"), ["f"]) == [0, 1]
-
-
-def test_a_name_that_nothing_binds_is_left_to_python():
-    assert needed(statements("def f(): return len([])", "m.py"), ["f"]) == [0]
-    assert needed(statements("x = 1", "m.py"), ["missing"]) == []
 
 
 def test_text_that_is_not_python_is_a_syntax_error():
