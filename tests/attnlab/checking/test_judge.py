@@ -171,7 +171,7 @@ def plus(number):
 
 def test_of_two_mistakes_that_fit_equally_well_none_is_named():
     mistakes = [(f"{n} is added.", by_size(plus(1.5), plus(n))) for n in (1.25, 2.25)]
-    assert names(by_size(plus(1.5), plus(9.75)), doubled_on(1, 1, *mistakes)) == [None, None]
+    assert names(by_size(plus(1.5), plus(9.75)), doubled_on(2, 1, *mistakes)) == [None, None]
 
 
 def test_no_name_is_taken_from_a_special_case_while_the_basic_one_fails_unexplained():
