@@ -14,6 +14,7 @@ from attnlab.checking.library_calls import words_used
 from course import catalog
 from course.folder import ROOT
 from course.kit import library_shortcuts
+from solutions import multi_head
 
 check = importlib.import_module("attnlab.check")  # `attnlab.check` itself is the function
 
@@ -24,38 +25,9 @@ def split_heads(x, n_heads):
     return cut(x, n_heads).transpose(1, 2)
 """
 HELPER = "def cut(x, n_heads):\n    return x.unflatten(-1, (n_heads, -1))\n"
-MERGE = """\
-def merge_heads(x):
-    if x.ndim != 4:
-        raise ValueError("no")
-    return x.transpose(1, 2).flatten(2)
-"""
+MERGE, LAYER = map(inspect.getsource, (multi_head.merge_heads, multi_head.MultiHeadAttention))
 STUB = "def merge_heads(x):\n    raise NotImplementedError"
-LAYER = """\
-class MultiHeadAttention(nn.Module):
-    def __init__(self, d_model, n_heads):
-        super().__init__()
-        if n_heads < 1 or d_model % n_heads:
-            raise ValueError("no")
-        self.n_heads = n_heads
-        self.W_q, self.W_k, self.W_v, self.W_o = (nn.Linear(d_model, d_model, bias=False) for _ in range(4))
-
-    def forward(self, x, mask=None):
-        if x.ndim != 3 or x.shape[-1] != self.W_q.in_features:
-            raise ValueError("no")
-        q, k, v = (split_heads(W(x), self.n_heads) for W in (self.W_q, self.W_k, self.W_v))
-        scores = q @ k.mT / q.shape[-1] ** 0.5
-        allowed = torch.ones_like(scores, dtype=torch.bool)
-        if mask is not None:
-            mask = mask[:, None] if mask.ndim == 3 else mask
-            if mask.ndim not in (2, 4) or any(m not in (1, s) for m, s in zip(mask.shape[::-1], scores.shape[::-1])):
-                raise ValueError("no")
-            allowed = mask.expand_as(scores)
-        some = allowed.any(-1, keepdim=True)
-        weights = scores.masked_fill(~allowed & some, float("-inf")).softmax(-1) * allowed
-        return self.W_o(merge_heads(weights @ v)), weights
-"""
-IMPORTS = "import torch\nfrom torch import nn"
+IMPORTS = "import math\nimport torch\nfrom torch import nn"
 
 
 def answer(name, source):
@@ -256,11 +228,9 @@ def test_a_stand_in_has_to_be_asked_for_and_is_labeled(folder, name):
 
 
 def test_a_stand_in_does_not_replace_the_references_while_a_chapter_is_graded(folder, monkeypatch):
-    from solutions.multi_head import MultiHeadAttention
-
     mine.stand_in("MultiHeadAttention")
     monkeypatch.setenv(mine.PROVIDED, "solutions")
-    assert mine.MultiHeadAttention is MultiHeadAttention
+    assert mine.MultiHeadAttention is multi_head.MultiHeadAttention
     monkeypatch.setenv(mine.PROVIDED, "solutions:split_heads")
     refusal("MultiHeadAttention")
 
@@ -315,10 +285,8 @@ def test_an_error_in_an_answer_shows_the_line_of_the_notebook(folder):
 
 
 def test_the_references_stand_in_where_a_package_is_named(folder, monkeypatch):
-    from solutions.multi_head import merge_heads
-
     monkeypatch.setenv(mine.PROVIDED, "solutions")
-    assert mine.merge_heads is merge_heads
+    assert mine.merge_heads is multi_head.merge_heads
     assert [part.origin for part in mine.parts()] == ["the course's reference"]
 
 

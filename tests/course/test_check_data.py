@@ -174,21 +174,21 @@ def test_the_data_of_a_removed_exercise_are_deleted(course):
     assert sorted(path.name for path in course.file.parent.iterdir()) == ["doubled.gz", "manifest.json"]
 
 
-def test_grades_are_recorded_under_the_stamp_that_was_kept_until_the_code_changes(course):
+def graded_as():
     check_data.graded_as.cache_clear()
-    assert check_data.graded_as("toy", "doubled") == "one"
+    return check_data.graded_as("toy", "doubled")
+
+
+def test_grades_are_recorded_under_the_stamp_that_was_kept_until_the_code_changes(course):
+    assert graded_as() == "one"
     lines = check_data.manifest()
     lines["doubled"]["graded_as"] = "former"
     check_data.write_manifest(lines)
-    check_data.graded_as.cache_clear()
-    assert check_data.graded_as("toy", "doubled") == "former"
+    assert graded_as() == "former"
     course.data = "two"  # the data alone, such as a text
     check_data.write_checks(["toy"])
-    check_data.graded_as.cache_clear()
-    assert check_data.graded_as("toy", "doubled") == "former"
+    assert graded_as() == "former"
     course.grades = "two"  # not yet written
-    check_data.graded_as.cache_clear()
-    assert check_data.graded_as("toy", "doubled") == "two"
+    assert graded_as() == "two"
     check_data.write_checks(["toy"])
-    check_data.graded_as.cache_clear()
-    assert check_data.graded_as("toy", "doubled") == "two" and "graded_as" not in check_data.manifest()["doubled"]
+    assert graded_as() == "two" and "graded_as" not in check_data.manifest()["doubled"]

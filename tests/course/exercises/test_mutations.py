@@ -91,57 +91,35 @@ def test_right_answers_in_other_words_get_full_marks(material, name, seed):
         assert report.passed, f"{answer.__name__}:\n{failures(report)}"
 
 
+def raising(error):
+    def answer(*args, **kwargs):
+        raise error
+
+    return answer
+
+
+def recurses(*args, **kwargs):
+    return recurses(*args, **kwargs)
+
+
+IDLE_FUNCTIONS = {
+    "returns None": lambda *args, **kwargs: None,
+    "refuses": raising(ValueError),
+    "refuses as PyTorch does": raising(RuntimeError),
+    "unfinished": raising(NotImplementedError),
+    "returns zero": lambda *args, **kwargs: 0.0,
+    "returns an empty list": lambda *args, **kwargs: [],
+    "returns its first argument": lambda *args, **kwargs: args[0] if args else next(iter(kwargs.values()), None),
+    "returns all arguments": lambda *args, **kwargs: (*args, *kwargs.values()),
+    "recurses": recurses,
+}
+IDLE_CLASSES = {name: IDLE_FUNCTIONS[name] for name in ("returns None", "refuses", "unfinished", "recurses")}
+IDLE_CLASSES["an empty module"] = lambda *args, **kwargs: nn.Module()
+
+
 def idle_answers(name: str) -> dict:
     """Answers with the right parameters that do nothing worth a point."""
-
-    def returns_none(*args, **kwargs):
-        return None
-
-    def refuses(*args, **kwargs):
-        raise ValueError
-
-    def refuses_as_pytorch_does(*args, **kwargs):
-        raise RuntimeError
-
-    def unfinished(*args, **kwargs):
-        raise NotImplementedError
-
-    def returns_zero(*args, **kwargs):
-        return 0.0
-
-    def returns_an_empty_list(*args, **kwargs):
-        return []
-
-    def returns_its_first_argument(*args, **kwargs):
-        return args[0] if args else next(iter(kwargs.values()), None)
-
-    def returns_all_arguments(*args, **kwargs):
-        return (*args, *kwargs.values())
-
-    def recurses(*args, **kwargs):
-        return recurses(*args, **kwargs)
-
-    functions = (
-        returns_none,
-        refuses,
-        refuses_as_pytorch_does,
-        unfinished,
-        returns_zero,
-        returns_an_empty_list,
-        returns_its_first_argument,
-        returns_all_arguments,
-        recurses,
-    )
-    reference = EXERCISES[name].reference
-    if not inspect.isclass(reference):
-        return {f.__name__: f for f in functions}
-    return {
-        "no_class": returns_none,
-        "an_empty_module": lambda *args, **kwargs: nn.Module(),
-        "unfinished": unfinished,
-        "refuses": refuses,
-        "recurses": recurses,
-    }
+    return IDLE_CLASSES if inspect.isclass(EXERCISES[name].reference) else IDLE_FUNCTIONS
 
 
 def idle_modules(name: str) -> dict:
@@ -156,16 +134,13 @@ def idle_modules(name: str) -> dict:
             dict.fromkeys(methods, lambda self, *args, **kwargs: forward([*args, *kwargs.values()])),
         )
 
-    def raises(given):
-        raise ValueError
-
     return {
         "returns nothing": with_forward(lambda given: None),
         "returns its first input": with_forward(lambda given: given[0] if given else None),
         "returns its inputs": with_forward(tuple),
         "returns zeros": with_forward(lambda given: torch.zeros_like(given[0]) if given else 0),
         "returns zeros twice": with_forward(lambda given: tuple(torch.zeros_like(row) for row in given[:1] * 2)),
-        "refuses": with_forward(raises),
+        "refuses": with_forward(raising(ValueError)),
     }
 
 
