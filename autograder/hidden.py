@@ -1,4 +1,4 @@
-"""The former place of `check_for`: source notebooks and gradebooks of running courses import it from here."""
+"""The former address of `check_for`, by which released notebooks call it. Hidden tests are in `grading`."""
 
 from autograder.nbgrader_plugins.stock import check_for
 

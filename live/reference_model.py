@@ -1,6 +1,6 @@
 """SmolLM2-135M in float64, in plain functions that share no code with the solutions.
 
-The recorded data of the chapters are made with it, and the sentences are those that they were measured on.
+The recorded data of the chapters are made with it.
 """
 
 from __future__ import annotations
@@ -9,20 +9,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
-
-SENTENCE = "The CEO announced record earnings on Friday"
-
-# Ordinary sentences, over which the patterns that any text shows are measured.
-SENTENCES = [
-    SENTENCE,
-    "Rain fell all night, so we stayed indoors",
-    "Our neighbour grows tomatoes behind his garage",
-    "She left two letters under an old clock",
-    "When does your train leave for Lisbon?",
-    "Most birds fly south once winter comes near",
-    "Please close that window and lock both doors",
-    "Seven students solved every exercise yesterday evening",
-]
 
 
 @dataclass(frozen=True)

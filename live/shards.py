@@ -23,6 +23,7 @@ import numpy as np
 
 from attnlab import smollm2
 from course.folder import ROOT
+from live.sentences import SENTENCES
 
 FOLDER = ROOT / "build" / "live"
 MANIFEST = "manifest.json"
@@ -109,7 +110,7 @@ def head_means(path: Path | None = None) -> np.ndarray:
 
     opened, text = smollm2.reader(path), smollm2.tokenizer(path)
     weight = functools.cache(reference_model.weight_reader(opened))
-    sentences = [text.encode(sentence) for sentence in reference_model.SENTENCES]
+    sentences = [text.encode(sentence) for sentence in SENTENCES]
     return reference_model.mean_outputs(sentences, weight, reference_model.read_shape(opened)).flatten(1).numpy()
 
 

@@ -31,7 +31,8 @@ import torch
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from attnlab import smollm2
-from live.reference_model import SENTENCE, forward, read_shape, weight_reader
+from live.reference_model import forward, read_shape, weight_reader
+from live.sentences import SENTENCE
 from scripts import recording
 
 TARGET = recording.DATA / "seven_tokens.npz"

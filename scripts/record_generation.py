@@ -30,6 +30,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from attnlab import smollm2
 from live import reference_model
+from live.sentences import SENTENCE
 from scripts import recording
 from solutions.kv_cache import KVCache
 from solutions.language_model import LanguageModel, generate
@@ -37,7 +38,7 @@ from solutions.language_model import LanguageModel, generate
 TARGET = recording.DATA / "generation.npz"
 PROMPTS = [
     "The capital of France is",
-    "The CEO announced record earnings on Friday",
+    SENTENCE,
     "Once upon a time",
     "The three states of matter are",
 ]
@@ -45,7 +46,7 @@ NEW = 30  # tokens that are written after each prompt
 CHOICES = ["The capital of France is", "Once upon a time, there was a", "My favourite colour is"]
 KEPT = 200  # most likely tokens that are kept of each choice
 TIMED, TIMED_NEW = "Once upon a time", 60
-COMPARED = reference_model.SENTENCE  # its logits are compared with the other program's
+COMPARED = SENTENCE  # its logits are compared with the other program's
 EVERY = 128  # the stride over the vocabulary with which compared logits are kept
 
 

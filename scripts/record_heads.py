@@ -30,7 +30,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from attnlab import smollm2
 from live import reference_model as model
-from live.reference_model import SENTENCE, SENTENCES, Shape, mean_outputs
+from live.reference_model import Shape, mean_outputs
+from live.sentences import SENTENCE, SENTENCES
 from scripts import recording
 from scripts.record_attention import tokens_of
 

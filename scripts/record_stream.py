@@ -24,12 +24,13 @@ import torch
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from live import reference_model
+from live.sentences import SENTENCE
 from scripts import record_heads, recording
 
 TARGET = recording.DATA / "stream.npz"
 PROMPTS = [
     ("The capital of France is", " Paris"),
-    (f"{reference_model.SENTENCE}. The CEO announced", " record"),
+    (f"{SENTENCE}. The CEO announced", " record"),
 ]
 N_TOP = 4
 STEP = 1 / 16  # of the root mean square of a token's numbers: the grid on which they are kept
