@@ -184,7 +184,7 @@ def test_without_simd_or_store_it_works_and_says_so(context, site, folder, scrip
     source = (folder / "engine" / "worker.js").read_text("utf-8")
     for name, body in {"worker": f'import "./before.js";\n{source}', "before": script}.items():
         own = dict(body=body, content_type="text/javascript")
-        context.route(f"**/engine/{name}.js", lambda route, own=own: route.fulfill(**own))
+        context.route(f"**/engine/{name}.js", lambda route, request, own=own: route.fulfill(**own))
     told = ask(opened(context, site), read=TEXT if simd else "The cat")
     assert of(told, "error") == [] and of(told, "layer") == list(range(30))
     assert (told[-1]["kept"], told[-1]["simd"]) == (kept, simd)

@@ -574,7 +574,7 @@ def log_softmax(x, axis=-1):
     return x
 """
 COMPARISONS_PATCHED = """
-import attnlab.checking.changed_inputs as b, attnlab.checking.probes.basic as c
+import attnlab.checking.probes.base as b, attnlab.checking.probes.basic as c
 b.bitwise_equal = lambda *a: True; c.changed_inputs = lambda *a: ''
 c.Unchanged.conclude = lambda *a, **k: {}
 np.array_equal = lambda *a, **k: True

@@ -7,6 +7,9 @@ import inspect
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import numpy as np
+
+from attnlab.checking.formatting import as_numpy
 from attnlab.checking.probes.class_as_function import ClassAsFunction, ProbeError, parameters_phrase
 
 if TYPE_CHECKING:
@@ -181,6 +184,27 @@ def is_error(value) -> bool:
 def refusal(name) -> str:
     """The name of an exception. PyTorch's RuntimeError counts as ValueError: which it was is not known."""
     return "ValueError or RuntimeError" if name == "ValueError" else str(name)[:60]
+
+
+def bitwise_equal(a, b) -> bool:
+    """Whether two values are the same, bit for bit, type for type."""
+    if type(a) is not type(b):
+        return False
+    if isinstance(a, dict):
+        return a.keys() == b.keys() and all(bitwise_equal(a[key], b[key]) for key in a)
+    if isinstance(a, (list, tuple)):
+        return len(a) == len(b) and all(map(bitwise_equal, a, b))
+    if hasattr(a, "detach"):  # a tensor
+        if a.dtype != b.dtype:
+            return False
+        a, b = as_numpy(a), as_numpy(b)
+    a, b = np.asarray(a), np.asarray(b)
+    return a.dtype == b.dtype and a.shape == b.shape and a.tobytes() == b.tobytes()
+
+
+def changed_inputs(before: Case, after: Case) -> str:
+    """The names of inputs that have changed. A feature map is a name in the case, not an input."""
+    return ", ".join(n for n in before if n != "feature_map" and not bitwise_equal(before[n], after[n]))
 
 
 def shape_of(value) -> str:

@@ -7,9 +7,8 @@ import copy
 import numpy as np
 
 from attnlab.checking import codec
-from attnlab.checking.changed_inputs import changed_inputs
 from attnlab.checking.formatting import as_numpy, kind_of
-from attnlab.checking.probes.base import CHANGED, Part, Probe, refusal
+from attnlab.checking.probes.base import CHANGED, Part, Probe, changed_inputs, refusal
 from attnlab.checking.probes.class_as_function import ClassAsFunction, ProbeError
 
 

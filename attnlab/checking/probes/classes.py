@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 
 from attnlab.checking import codec
-from attnlab.checking.changed_inputs import bitwise_equal
-from attnlab.checking.probes.base import CHANGED, Part, Probe, is_error, refusal
+from attnlab.checking.probes.base import CHANGED, Part, Probe, bitwise_equal, is_error, refusal
 from attnlab.checking.probes.class_as_function import ProbeError
 
 

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from attnlab.checking import codec
-from attnlab.checking.changed_inputs import bitwise_equal
-from attnlab.checking.probes.base import Part, Probe, shape_of
+from attnlab.checking.probes.base import Part, Probe, bitwise_equal, shape_of
 from attnlab.checking.probes.class_as_function import ProbeError
 
 

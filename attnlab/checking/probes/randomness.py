@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from attnlab.checking import codec
-from attnlab.checking.changed_inputs import bitwise_equal, changed_inputs
-from attnlab.checking.probes.base import CHANGED, Part, Probe, shape_of
+from attnlab.checking.probes.base import CHANGED, Part, Probe, bitwise_equal, changed_inputs, shape_of
 from attnlab.checking.probes.class_as_function import ProbeError
 
 if TYPE_CHECKING:

@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from attnlab.checking import codec
-from attnlab.checking.changed_inputs import bitwise_equal
 from attnlab.checking.formatting import kind_of
-from attnlab.checking.probes.base import Part, Probe
+from attnlab.checking.probes.base import Part, Probe, bitwise_equal
 from attnlab.checking.probes.class_as_function import ClassAsFunction, ProbeError
 
 

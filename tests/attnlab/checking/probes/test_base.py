@@ -7,6 +7,7 @@ import pytest
 
 from attnlab.checking import probes
 from attnlab.checking.probes import PROBES, Probe
+from attnlab.checking.probes.base import bitwise_equal
 
 X = np.array([1.0, 2.0])
 
@@ -36,6 +37,25 @@ def test_inputs_for_the_conclusion_alone_are_neither_given_to_the_answer_nor_sho
 
 def test_weights_are_not_shown_and_how_an_object_is_made_comes_first():
     assert list(PROBES["gradients"].shown(dict(x=1, init={"d": 2}, weights={}, upstream=[]))) == ["made with", "x"]
+
+
+@pytest.mark.parametrize(
+    "before, after",
+    [
+        (np.float32([1.0]), np.float64([1.0])),
+        ([1], [1.0]),
+        ((1,), [1]),
+        (0.0, -0.0),
+        (np.zeros((2, 1)), np.zeros((1, 2))),
+        ({"a": 1}, {"b": 1}),
+    ],
+)
+def test_bitwise_equality_is_strict(before, after):
+    assert bitwise_equal(before, before) and not bitwise_equal(before, after)
+
+
+def test_a_nan_is_bitwise_equal_to_itself():
+    assert bitwise_equal(np.array([np.nan]), np.array([np.nan]))
 
 
 CONCLUDING = sorted(name for name, probe in PROBES.items() if type(probe).conclude is not Probe.conclude)
