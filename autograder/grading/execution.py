@@ -204,7 +204,7 @@ class _Evaluation:
                     if self.at_once:
                         self._ask_all(session, [cell.check])
                 elif answer.open:
-                    answer.reason = "its process could not be copied: it had used up what processes it may have"
+                    answer.reason = reasons.NOT_COPIED
                 continue
             known = cell.place in self.done.outputs
             left_out = cell.place in self.left_out or self.done.is_slow(cell)
@@ -241,9 +241,9 @@ class _Evaluation:
         report = answer.report() or no_answer(answer.material, reasons.TIME_USED_UP)
         ended = [why for place, why in self.left_out.items() if place < cell.place]
         if ended and not report.not_done and not any(finding.passed for finding in report.findings):
-            report.reason = f"a cell before it was stopped: {ended[-1]}"
+            report.reason = reasons.earlier_cell(ended[-1])
         elif answer.missing and (raised := self._raised_in_the_cell_of(cell)):
-            report.reason = f"{report.reason}; its cell raised {raised}"
+            report.reason = reasons.and_raised(report.reason, raised)
         self.done.reports[name] = report
         self.done.flags += answer.flags
 

@@ -3,6 +3,7 @@
 TIME_USED_UP = "the time for this notebook was used up"
 DISTURBED = "it disturbed the process it ran in"
 NOT_ASKED = "the process could not be given a test"
+NOT_COPIED = "its process could not be copied: it had used up what processes it may have"
 CHANGED = "it had changed when it was tested again"
 NO_FORM = "the answer did not have the required form"
 TOO_LARGE = "too much data: the answer is far larger than a right one"
@@ -18,6 +19,14 @@ FAULT = "the grader failed on it"
 
 def slow_cell(seconds: float) -> str:
     return f"it took longer than {seconds:.0f} seconds of processor time, or waited that long"
+
+
+def earlier_cell(why: str) -> str:
+    return f"a cell before it was stopped: {why}"
+
+
+def and_raised(reason: str | None, error: str) -> str:
+    return f"{reason}; its cell raised {error}"
 
 
 def slow_answer(seconds: float) -> str:
