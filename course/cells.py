@@ -92,7 +92,8 @@ except ModuleNotFoundError:
     wheel = next(pathlib.Path().glob("attnlab-*.whl"), "{address}")
     if not wheel:
         raise ModuleNotFoundError(
-            "put {wheel}, which comes with the notebooks, in this folder, and run this cell again"
+            "put {wheel} into this folder and run this cell again; the file is in the book's folder "
+            "{folder}, and in attention-course.zip"
         ) from None
     subprocess.run([sys.executable, "-m", "pip", "install", "--quiet", str(wheel)], check=True)
     importlib.invalidate_caches()"""
@@ -108,15 +109,16 @@ except ModuleNotFoundError:
 def setup_source(needs_torch: bool, site: str | None = None) -> str:
     """The first code cell of every notebook: it installs `attnlab` if it is missing, and does nothing otherwise.
 
-    The wheel is taken from the notebook's folder, or from the site that `_config.yml` names under `html: baseurl:`. If
-    there is neither, the cell says in a sentence what to fetch.
+    The wheel is taken from the notebook's folder, or from the site: the one that `_config.yml` names under
+    `html: baseurl:`, or the one where a reader clicked on the notebook, whose address the page writes into this cell.
+    If there is neither, the cell says in a sentence what to fetch.
 
     needs_torch: whether the notebook imports PyTorch, which is too large to be installed unasked
     site: the address of the published book; the one in `_config.yml` if None
     """
     site = published_at() if site is None else site
     address = f"{site.rstrip('/')}/{PUBLISHED_FOLDER}/{wheel_name()}" if site else ""
-    return _SETUP.format(address=address, wheel=wheel_name()) + (_TORCH if needs_torch else "")
+    return _SETUP.format(address=address, wheel=wheel_name(), folder=PUBLISHED_FOLDER) + (_TORCH if needs_torch else "")
 
 
 def published_at() -> str:

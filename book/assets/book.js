@@ -66,6 +66,25 @@ addEventListener("load", () => {
   });
 }
 
+// A notebook installs attnlab from the copy of the site that it came from: its first cell gets the address of the wheel.
+addEventListener("click", async (event) => {
+  const link = event.target.closest?.("a[data-wheel]");
+  if (!link || !location.protocol.startsWith("http")) return;
+  event.preventDefault();
+  const save = document.createElement("a");
+  save.download = link.download;
+  save.href = link.href; // unchanged, if it cannot be read here
+  try {
+    const response = await fetch(link.href);
+    const wheel = new URL(link.dataset.wheel, location.href).href; // has neither quotes nor backslashes
+    const address = /(glob\(\\"attnlab-\*\.whl\\"\), \\")[^"\\]*/;
+    const text = (await response.text()).replace(address, (_, before) => before + wheel);
+    if (response.ok) save.href = URL.createObjectURL(new Blob([text], { type: "application/x-ipynb+json" }));
+  } catch {}
+  save.click();
+  setTimeout(() => URL.revokeObjectURL(save.href), 60000);
+});
+
 // From the file system a browser shows a notebook instead of saving it. Then the link says what to do.
 addEventListener("DOMContentLoaded", () => {
   if (location.protocol !== "file:") return;

@@ -25,6 +25,8 @@ FOLDER = cells.PUBLISHED_FOLDER
 def add_link(app, doctree, docname) -> None:
     """Put the links below the page's title. They are relative, so that they also work from a folder or a zip.
 
+    Where a page is served, `book.js` writes the address of the wheel into the notebook that is downloaded.
+
     Links to the bundle, those that the first page writes itself too, say what it is and how large.
     """
     if app.builder.format != "html":
@@ -40,7 +42,8 @@ def add_link(app, doctree, docname) -> None:
     if stem is not None:
         exercise_nodes.put_below_title(
             doctree,
-            f'<p class="chapter-download"><a href="../{FOLDER}/{stem}.ipynb" download="{stem}.ipynb">'
+            f'<p class="chapter-download"><a href="../{FOLDER}/{stem}.ipynb" download="{stem}.ipynb" '
+            f'data-wheel="../{FOLDER}/{cells.wheel_name()}">'
             f"Do this chapter: download the notebook</a></p>"
             f'<p class="chapter-bundle"><a href="../{FOLDER}/{release.NAME}.zip" download>'
             f"All chapters in one folder</a>{size}</p>",

@@ -135,7 +135,7 @@ def keep_icons(static: Path, names: set[str]) -> None:
     (static / THEME).write_text(style, "utf-8")
     for font in (static / ICONS).parent.iterdir():
         font.unlink()
-    write(subset(TTFont(theme / f"{ICONS}.ttf"), kept), static / f"{ICONS}.woff2")
+    write(subset(TTFont(theme / f"{ICONS}.woff2"), kept), static / f"{ICONS}.woff2")
 
 
 def write(font: TTFont, path: Path) -> None:

@@ -1,14 +1,15 @@
-"""Every notebook that the site offers runs on a machine without `attnlab`, where its first cell fetches the wheel.
+"""Every notebook that a reader downloads by a click runs on a machine without `attnlab`.
 
-Once as it was downloaded: then a cell may only fail because an exercise is not done. And once with the answers: then
-none may fail.
+Its first cell fetches the wheel from the copy of the site that it came from, although `_config.yml` names no address.
+It runs once as it was downloaded: then a cell may only fail because an exercise is not done. And once with the answers:
+then no cell may fail.
 """
 
 import ast
+import functools
 import json
 import os
 import subprocess
-import urllib.request
 
 import nbformat
 import pytest
@@ -18,9 +19,8 @@ from nbclient import NotebookClient
 
 from attnlab.mine import PROVIDED
 from autograder.demo import sample_class
-from book.chapter_pages import downloads
-from course import catalog, cells
-from tests.conftest import without_the_course
+from course import catalog
+from tests.conftest import new_page, without_the_course
 
 pytestmark = [pytest.mark.slow, pytest.mark.long]
 HIDDEN = {"PYTHONPATH", PROVIDED}
@@ -29,14 +29,20 @@ TELL = "import attnlab; print(attnlab.__file__)"
 
 
 @pytest.fixture(scope="module")
-def address(tmp_path_factory, serve):
-    """The notebooks as the book writes them when it is to be published here, and on loopback."""
-    root = tmp_path_factory.mktemp("site")
-    address = serve(root)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(cells, "published_at", lambda: address)
-        downloads.write(root / downloads.FOLDER, catalog.chapters())
-    return f"{address}/{downloads.FOLDER}"
+def downloaded(addresses, browser, tmp_path_factory):
+    """`downloaded(stem)` is the notebook that the button of a chapter's page saves, from the built book on loopback."""
+    folder, page = tmp_path_factory.mktemp("downloads"), new_page(browser)
+
+    @functools.cache
+    def click(stem):
+        page.goto(f"{addresses['http']}/chapters/{stem}.html")
+        with page.expect_download() as download:
+            page.locator(".chapter-download a").click()
+        download.value.save_as(folder / f"{stem}.ipynb")
+        return (folder / f"{stem}.ipynb").read_text("utf-8")
+
+    yield lambda stem: nbformat.reads(click(stem), as_version=4)
+    page.context.close()
 
 
 @pytest.fixture(scope="module")
@@ -82,11 +88,6 @@ def run(python, tmp_path_factory):
     return go
 
 
-def downloaded(address: str, stem: str):
-    with urllib.request.urlopen(f"{address}/{stem}.ipynb") as answer:
-        return nbformat.reads(answer.read().decode("utf-8"), as_version=4)
-
-
 def made_by(source: str) -> set[str]:
     """The names that a cell would have made, had it not failed."""
     names = set()
@@ -101,10 +102,10 @@ def made_by(source: str) -> set[str]:
 
 
 @pytest.mark.parametrize("stem", catalog.chapters())
-def test_as_downloaded_a_cell_fails_only_where_an_exercise_is_not_done(address, run, tmp_path, stem):
+def test_as_downloaded_a_cell_fails_only_where_an_exercise_is_not_done(downloaded, run, tmp_path, stem):
     """By the exercise's own error, or since it uses a name that a cell would have made which failed so."""
     missing, otherwise = set(), []
-    for cell, error in run(downloaded(address, stem), tmp_path):
+    for cell, error in run(downloaded(stem), tmp_path):
         follows = error.ename == "NameError" and error.evalue.split("'")[1] in missing
         if error.ename not in NOT_DONE and not follows:
             otherwise.append(f"{error.ename}: {error.evalue}\n{cell.source}")
@@ -113,11 +114,11 @@ def test_as_downloaded_a_cell_fails_only_where_an_exercise_is_not_done(address, 
 
 
 @pytest.fixture(scope="module")
-def answered(address, tmp_path_factory):
+def answered(downloaded, tmp_path_factory):
     """A folder with all notebooks, each exercise answered."""
     sample, folder = sample_class.Sample("complete", "", references="all"), tmp_path_factory.mktemp("answered")
     for stem in catalog.chapters():
-        nbformat.write(sample_class.submission(sample, stem, downloaded(address, stem)), folder / f"{stem}.ipynb")
+        nbformat.write(sample_class.submission(sample, stem, downloaded(stem)), folder / f"{stem}.ipynb")
     return folder
 
 
