@@ -56,7 +56,8 @@ _seconds: collections.Counter[str] = collections.Counter()
 
 LONG = {"smollm2_file", "fresh_clone"}  # fixtures of what `make test-long` runs: the real model, a clone's first hour
 BEYOND_PYTHON = {"browser", "needs_jail", "jail_if_there_is_one", "smollm2_file"}  # fixtures that no `bare` test has
-SLOW = 15.0  # seconds from which `make test-quick` leaves a file out
+WHOLE = {"site", "published", "released"}  # fixtures that build the book or release the course
+SLOW = 8.0  # seconds from which `make test-quick` leaves a file out
 
 
 def pytest_collection_modifyitems(items):
@@ -70,7 +71,7 @@ def pytest_collection_modifyitems(items):
             item.add_marker("long")
         if item.get_closest_marker("bare") and BEYOND_PYTHON & set(item.fixturenames):
             raise pytest.UsageError(f"{item.nodeid} is marked bare, but asks for more than Python")
-        if known.get(_file(item.nodeid), 0) >= SLOW:
+        if WHOLE & set(item.fixturenames) or known.get(_file(item.nodeid), 0) >= SLOW:
             item.add_marker("slow")
         units[_file(item.nodeid)].add(_unit(item.nodeid))
     items.sort(key=lambda item: -known.get(_file(item.nodeid), median) / len(units[_file(item.nodeid)]))
