@@ -14,14 +14,15 @@ import json
 import os
 import re
 import tempfile
-from collections.abc import Callable, Collection, Iterable, Iterator
+import unicodedata
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
 from typing import Any
 
 from autograder.gradebook import scores
 from autograder.grading.submission import Refused, read_bytes
-from autograder.platforms import canvas, moodle, names, notebooks, roster, sources
+from autograder.platforms import layouts, moodle, notebooks, roster, sources, times
 from autograder.platforms.names import Owner
 from autograder.reports.model import printable, show
 from course.errors import CourseError
@@ -29,19 +30,27 @@ from course.files import draft_folder, replacing_folder
 from course.folder import course_folder
 
 COLLECTED, REPLACED, UNCHANGED, LEFT_OUT, MISSING = "collected", "replaced", "unchanged", "left out", "missing"
-EXCHANGE, CLONES, PLAIN = "exchange", "clones", "folder"
 TIMESTAMP, SECRET = "timestamp.txt", "submission_secret.txt"  # as nbgrader calls them
 RECORDS = "collected"  # the folder, in the course's, of where each submission came from
 RECORD = "record.json"
+LATE_OR_NOT = (
+    "marked LATE by the platform, and has an extension: was it handed in within that? It counts as in time, unless the "
+    "roster gives the time in a column submitted"
+)
 
 
 @dataclass
 class Row:
-    """The outcome of collecting for one student."""
+    """The outcome of collecting for one student. asks: whether a note is a question to the instructor"""
 
     student: str
     status: str
     notes: list[str] = field(default_factory=list)
+    asks: bool = False
+
+    def ask(self, question: str) -> None:
+        self.notes.append(question)
+        self.asks = True
 
 
 @dataclass
@@ -61,7 +70,7 @@ def run(assignment: str, source: Path, course: Path | None, class_list: Path | N
 
 
 def print_outcome(assignment: str, rows: list[Row]) -> int:
-    """Print the outcome for each student, those to check last; 1 if something was left out."""
+    """Print the outcome for each student, those to check last; 1 if something was left out or is asked."""
     order = [UNCHANGED, COLLECTED, REPLACED, MISSING, LEFT_OUT]
     counts = collections.Counter(row.status for row in rows)
     shown = [(row.status, row.student, note) for row in rows for note in row.notes or [""]]
@@ -69,7 +78,7 @@ def print_outcome(assignment: str, rows: list[Row]) -> int:
     for status, student, note in sorted(shown, key=lambda line: order.index(line[0])):
         show(f"{status:{widths[0]}}  {printable(student)[:40]:{widths[1]}}  {printable(note)}".rstrip())
     show(f"{assignment}: " + ", ".join(f"{counts[status]} {status}" for status in reversed(order)))
-    return 1 if counts[LEFT_OUT] else 0
+    return 1 if counts[LEFT_OUT] or any(row.asks for row in rows) else 0
 
 
 def collect(
@@ -93,7 +102,9 @@ def collect(
         due, longer = scores.deadlines(gradebook, assignment)
         known = scores.students(gradebook)
     listed = roster.read(class_list, known, zone) if class_list else None
-    collector = _Collector(assignment, course, mine, others, listed, due, longer)
+    collector = _Collector(assignment, course, mine, others, listed, due, longer, zone)
+    if due:
+        show(f"{assignment} is due {times.shown(due, zone)}")
     for source in found:
         with sources.opened(source) as files:
             collector.take(source, [file for file in files if source / file.path not in leave])
@@ -113,17 +124,21 @@ class _Collector:
     roster: roster.Roster | None
     due: datetime.datetime | None
     longer: dict[str, datetime.timedelta]
+    zone: datetime.tzinfo
     rows: list[Row] = field(default_factory=list)
 
     def take(self, source: Path, files: list[sources.File]) -> None:
-        platform, owner_of = recognized(source, files, self.assignment)
+        tops = {file.path.parts[0]: len(file.path.parts) > 1 for file in files}
+        layout = layouts.recognized(source, tops, self.assignment, self.zone, self.roster is not None)
+        platform = layout.kind
+        show(f"{printable(source.name)} is read as {layouts.WORDS[platform]}")
         students: dict[str, dict[str, _HandedIn]] = {}  # by key, then by label
         for file in files:
-            top, is_folder = file.path.parts[0], len(file.path.parts) > 1
-            owner = owner_of(top, is_folder)
+            top = file.path.parts[0]
+            owner = layout.owner(top, tops[top])
             if owner is None:
-                if file.path.suffix.lower() in (".ipynb", ".zip"):
-                    self.rows.append(Row(str(file.path), LEFT_OUT, [f"not named as in a source of kind {platform}"]))
+                if sources.kind(file.path.name) in (".ipynb", ".zip"):
+                    self.rows.append(Row(str(file.path), LEFT_OUT, [f"not named as in {layouts.WORDS[platform]}"]))
                 continue
             one = students.setdefault(owner.key, {}).setdefault(owner.label, _HandedIn(owner))
             if owner.time and one.owner.time and owner.time > one.owner.time:
@@ -134,12 +149,18 @@ class _Collector:
                 one.owners[top] = owner
                 one.owner = replace(one.owner, late=one.owner.late or owner.late)
         ids = self._ids(platform, students)
+        former = self._former_ids(platform)
         for key, by_label in students.items():
             try:
                 owner, student = ids[key]
                 if isinstance(student, str):
                     raise roster.NotFound(student)
                 row = self._store(platform, student, by_label[owner.label])
+                if (before := former.get(owner.number, student.id)) != student.id:
+                    row.ask(
+                        f"{platform}'s number {owner.number} was {before} before: is that the same person? Then remove "
+                        f"submitted/{before} and collected/{before}, and {before} from the gradebook"
+                    )
                 others = [label for label in by_label if label != owner.label]
                 row.notes += [f"a file under the same number but the name {label!r} was left out" for label in others]
             except roster.NotFound as error:
@@ -148,21 +169,24 @@ class _Collector:
                 row = Row(next(iter(by_label)) or key, LEFT_OUT, [f"could not be collected: {error!r}"])
             self.rows.append(row)
 
+    def _former_ids(self, platform: str) -> dict[str, str]:
+        """The ids under which the platform's numbers were collected before; in Moodle they differ from time to time."""
+        wanted = self.assignment if platform == moodle.NAME else "*"
+        return {number: student for student, number in _recorded(platform, self.course, wanted)}
+
     def _ids(self, platform: str, students: dict[str, dict[str, _HandedIn]]) -> dict[str, Any]:
         """Find the owner of each key: a student of the roster, or words that say why it has none."""
         listed = self.roster.students if self.roster else []
-        names_of = {student.numbers.get(platform): roster.letters(student.name) for student in listed}
+        names_of = {student.numbers.get(platform): student.name for student in listed}
         chosen = {}
         for key, by_label in students.items():
             only = len(by_label) == 1
-            labels = [label for label in by_label if only or roster.letters(label) == names_of.get(key, "")]
+            labels = [label for label in by_label if only or roster.alike(names_of.get(key, ""), label)]
             chosen[key] = by_label[labels[0]].owner if len(labels) == 1 else None
         claims = collections.Counter(
             roster.letters(owner.label) for key, owner in chosen.items() if owner and key not in names_of
         )
-        # The ids that were given before, by the platform's numbers, which differ from time to time in Moodle.
-        wanted = self.assignment if platform == moodle.NAME else "*"
-        given = {number: student for student, number in _recorded(platform, self.course, wanted)}
+        given = self._former_ids(platform)
         tidy = {key: _tidy(owner.label) for key, owner in chosen.items() if owner}
         names_taken = collections.Counter(tidy.values())
         found: dict[str, tuple] = {}
@@ -206,6 +230,11 @@ class _Collector:
 
     def _store(self, platform: str, student: roster.Student, handed_in: _HandedIn) -> Row:
         row = Row(student.id, LEFT_OUT)
+        if platform == layouts.PLAIN and (several := self._different(handed_in)):
+            row.ask(
+                f"whose are {several}? Each would be {student.id}: put each student's files into a folder of its own"
+            )
+            return row
         contents = sources.contents(handed_in.files)
         chosen = self._chosen(contents, handed_in, row)
         row.notes += contents.left_out
@@ -215,7 +244,7 @@ class _Collector:
             return row
         files = {f"{name}.ipynb": data for name, (_, data) in chosen.items()}
         self._add_time(platform, student, handed_in, files, row)
-        if platform == EXCHANGE:
+        if platform == layouts.EXCHANGE:
             self._add_own(handed_in, SECRET, files)
         place = self.course / "submitted" / student.id / self.assignment
         aside = self.course / RECORDS / student.id / self.assignment
@@ -234,11 +263,24 @@ class _Collector:
             "number": handed_in.owner.number,
             "label": handed_in.owner.label,
             "late": handed_in.owner.late,
+            "timed": bool(handed_in.owner.time or student.submitted),
             "members": {name: path for name, (path, _) in chosen.items()},
         }
         aside.mkdir(parents=True, exist_ok=True)
         (aside / RECORD).write_text(json.dumps(record, indent=1), "utf-8")
         return row
+
+    def _different(self, handed_in: _HandedIn) -> str:
+        """The names of plain files that would be the same student's, but hold different notebooks; or nothing."""
+        untimed = [file for file in handed_in.files if not handed_in.owners[file.path.parts[0]].time]
+        files = [file for file in untimed if len(file.path.parts) == 1]
+        if len(files) < 2:
+            return ""
+        found = {path: data for path, data in sources.contents(files).notebooks.items() if self._is_mine(data, path)}
+        return ", ".join(sorted(found)) if len(set(found.values())) > 1 else ""
+
+    def _is_mine(self, data: bytes, path: str) -> bool:
+        return notebooks.recognized(data, path, [*self.mine, *self.others]) in self.mine
 
     def _chosen(self, contents: sources.Contents, handed_in: _HandedIn, row: Row) -> dict[str, tuple[str, bytes]]:
         """The notebooks of this assignment: paths and contents by name. Skipped files are noted."""
@@ -286,11 +328,14 @@ class _Collector:
                     "marked LATE, but the gradebook has no due date, so the grader will not count it as late"
                 )
                 return
-            time = self.due + self.longer.get(student.id, datetime.timedelta()) + datetime.timedelta(seconds=1)
+            if student.id in self.longer:
+                row.ask(LATE_OR_NOT)
+                return
+            time = self.due + datetime.timedelta(seconds=1)
             row.notes.append("marked LATE, without a time: counted as one second late")
         if time is not None:
             files[TIMESTAMP] = f"{time.isoformat(' ', 'microseconds')} UTC".encode("ascii")
-        elif platform == PLAIN:
+        elif platform == layouts.PLAIN:
             self._add_own(handed_in, TIMESTAMP, files)
 
     def _add_own(self, handed_in: _HandedIn, name: str, files: dict[str, bytes]) -> None:
@@ -301,38 +346,11 @@ class _Collector:
                     files[name] = file.read(1000)
 
 
-def recognized(
-    source: Path, files: list[sources.File], assignment: str
-) -> tuple[str, Callable[[str, bool], Owner | None]]:
-    """Recognize the kind of a source by how most of its outermost names are written.
-
-    Returns the kind, and a function that gives the owner of a file. The majority decides, so that one file name cannot
-    change the kind for a whole class.
-    """
-    tops = {file.path.parts[0]: len(file.path.parts) > 1 for file in files}
-    kinds: dict[str, Callable[[str, bool], Owner | None]] = {
-        moodle.NAME: lambda name, is_folder: moodle.owner(name),
-        canvas.NAME: lambda name, is_folder: canvas.owner(name),
-        EXCHANGE: lambda name, is_folder: names.exchange_owner(name, assignment) if is_folder else None,
-        CLONES: _clones(source),
-    }
-    for kind, owner_of in kinds.items():
-        known = sum(owner_of(name, is_folder) is not None for name, is_folder in tops.items())
-        if 2 * known > len(tops):
-            return kind, owner_of
-    return PLAIN, names.plain_owner
-
-
-def _clones(source: Path) -> Callable[[str, bool], Owner | None]:
-    """Folders called REPO-login; REPO is what all of their names begin with."""
-    clones = sorted(path.parent.name for path in source.glob("*/.git")) if source.is_dir() else []
-    common = os.path.commonprefix(clones) if len(clones) > 1 else clones[0] if clones else ""
-    repository = common[: common.rfind("-") + 1]
-
-    def owner_of(name: str, is_folder: bool) -> Owner | None:
-        return Owner(name.removeprefix(repository) or name) if is_folder and name in clones else None
-
-    return owner_of
+def marked_late(course: Path | None, student: str, assignment: str) -> bool:
+    """Whether the platform marked what was collected of a student as late, and gave no time."""
+    place = course_folder(course)
+    folder = place / RECORDS / student / assignment
+    return read_record(folder).get("late") is True and not read_record(folder).get("timed")
 
 
 def read_record(folder: Path) -> dict[str, Any]:
@@ -364,7 +382,12 @@ def _own_name(path: str, handed_in: _HandedIn) -> str:
 
 def _tidy(label: str) -> str:
     """A label as a student's id: safe as the name of a folder and on a page."""
-    return re.sub(r"[^\w .,@+'-]", "_", label).strip(" .")[:100]
+    plain = unicodedata.normalize("NFC", label)
+    safe = (
+        letter if re.match(r"[\w .,@+'-]", letter) or unicodedata.category(letter)[0] == "M" else "_"
+        for letter in plain
+    )
+    return "".join(safe).strip(" .")[:100]
 
 
 def _existing_files(place: Path) -> dict[str, bytes] | None:
@@ -388,7 +411,7 @@ def _content(files: dict[str, bytes]) -> dict[str, bytes]:
 
 
 def _time(files: dict[str, bytes]) -> datetime.datetime | None:
-    return names.parse_time(files.get(TIMESTAMP, b"").decode("ascii", "replace"))
+    return times.known_time(files.get(TIMESTAMP, b"").decode("ascii", "replace"))
 
 
 def _replace(place: Path, files: dict[str, bytes], aside: Path) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 
 from autograder.gradebook import scores
 from autograder.gradebook.writer import Writer
-from autograder.platforms.names import parse_time
+from autograder.platforms import collect, times
 from course.errors import CourseError
 from course.folder import course_folder, existing_gradebook
 
@@ -28,10 +28,11 @@ def run(assignment: str, file: Path, course: Path | None, zone: datetime.tzinfo)
         for student, extension in longer.items():
             writer.extend(assignment, student, extension or None)
     for student, extension in longer.items():
-        until = f", until {due + extension} UTC" if due else ""
+        until = f", until {times.shown(due + extension, zone)}" if due else ""
         again = f": grade again, `grade {assignment} --student {student} --force`"
         has_grade = student in graded and graded[student].grades and graded[student].seconds_late
-        print(f"{student}: {extension}{until}{again if has_grade else ''}")
+        asked = f": {collect.LATE_OR_NOT}" if extension and collect.marked_late(course, student, assignment) else ""
+        print(f"{student}: {extension}{until}{asked}{again if has_grade else ''}")
 
 
 def read(
@@ -64,9 +65,12 @@ def _longer(
     if until := row.get("until", "").strip():
         if due is None:
             raise CourseError(f"{where}: until needs a due date: `nbgrader db assignment add ... --duedate ...`")
-        time = parse_time(until, zone)
-        if time is None or time < due:
-            raise CourseError(f"{where}: {until!r} is not a time after the due date, {due} UTC")
+        try:
+            time = times.parse_time(until, zone)
+        except ValueError as error:
+            raise CourseError(f"{where}: {error}") from None
+        if time < due:
+            raise CourseError(f"{where}: {until!r} is not a time after the due date, {times.shown(due, zone)}")
         return time - due
     try:
         days, hours = (float(row.get(name, "").strip() or 0) for name in ("days", "hours"))
@@ -74,4 +78,13 @@ def _longer(
         days = hours = math.nan
     if not 0 <= days + hours / 24 <= 3650:
         raise CourseError(f"{where}: days and hours must be numbers that are not negative")
-    return datetime.timedelta(days=days, hours=hours)
+    return _calendar_days(int(days), due, zone) + datetime.timedelta(days=days % 1, hours=hours)
+
+
+def _calendar_days(days: int, due: datetime.datetime | None, zone: datetime.tzinfo) -> datetime.timedelta:
+    """How long days are after the due date, at the same time of the day, also where the clocks change between."""
+    if due is None:
+        return datetime.timedelta(days=days)
+    there = due.replace(tzinfo=datetime.UTC).astimezone(zone)
+    later = (there + datetime.timedelta(days=days)).astimezone(datetime.UTC)
+    return later.replace(tzinfo=None) - due

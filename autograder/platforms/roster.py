@@ -1,17 +1,19 @@
 """The class list: who is who on the platform.
 
-Three kinds of CSV files are read, recognized by their first lines:
+Four kinds of CSV files are read, recognized by their first lines:
 
 - your own: `id`, and any of `name` (or `first_name`, `last_name`), `email`, `canvas_id`, `moodle_id`, `github`,
   `submitted`;
 - the gradebook that Canvas exports: `Student`, `ID`, `SIS User ID`, `SIS Login ID`, `Section`;
-- the grading worksheet of a Moodle assignment: `Identifier`, `Full name`, `Email address`, and more.
+- the grading worksheet of a Moodle assignment: `Identifier`, `Full name`, `Email address`, and more;
+- the roster that GitHub Classroom exports: `identifier`, `github_username`, `github_id`, `name`.
 """
 
 import collections
 import csv
 import datetime
 import io
+import itertools
 import re
 import unicodedata
 from collections.abc import Iterable
@@ -20,12 +22,16 @@ from pathlib import Path
 
 from autograder.grading.submission import Refused, read_bytes
 from autograder.platforms import canvas, moodle
-from autograder.platforms.names import Owner, parse_time
+from autograder.platforms.names import Owner
+from autograder.platforms.times import parse_time
 from course.errors import CourseError
 
 MAX_ROSTER = 32 << 20  # bytes
 OWN = "own"
+CLASSROOM = "classroom"
 GITHUB = "github"  # the column of logins, which identify clones
+NO_TIME = {"", "-", "–", "—"}
+MAX_WORDS = 5  # of a name that is written without spaces
 
 
 @dataclass(frozen=True)
@@ -46,7 +52,7 @@ class NotFound(Exception):
 
 @dataclass(frozen=True)
 class Roster:
-    """A class list, and how its file was written. kind: "own", "canvas" or "moodle"."""
+    """A class list, and how its file was written. kind: "own", "canvas", "moodle" or "classroom"."""
 
     kind: str
     head: list[str]
@@ -61,26 +67,50 @@ class Roster:
         if owner.number and owner.number in by_number:
             return by_number[owner.number]
         if not owner.number:
-            wanted = owner.label.casefold()
-            logins = [
-                s for s in self.students if wanted in {s.id.casefold(), s.numbers.get(GITHUB, "").casefold()} - {""}
-            ]
-            same = logins or [s for s in self.students if letters(s.name) == letters(wanted)]
+            same = self._by_login(owner) or [s for s in self.students if alike(s.name, owner.label)]
             if len(same) == 1:
                 return same[0]
             raise NotFound(f"{owner.label} is {'not' if not same else 'more than once'} on the roster")
         column = f"{platform}_id"
-        same = [s for s in self.students if not s.numbers.get(platform) and letters(s.name) == letters(owner.label)]
+        same = [s for s in self.students if not s.numbers.get(platform) and alike(s.name, owner.label)]
         if owner.label and len(same) == 1 and claims[letters(owner.label)] == 1:
             return same[0]
         if len(same) > 1 or claims[letters(owner.label)] > 1 and same:
             raise NotFound(f"several students are called {owner.label}: the roster needs {column} for them")
         raise NotFound(f"{platform}'s number {owner.number} ({owner.label}) is not on the roster")
 
+    def _by_login(self, owner: Owner) -> list[Student]:
+        """The students whose id or login it is; if it may have several endings, those of the longest."""
+        for login in owner.logins or (owner.label,):
+            wanted = login.casefold()
+            if found := [s for s in self.students if wanted in (s.id.casefold(), s.numbers.get(GITHUB, "").casefold())]:
+                return found if wanted else []
+        return []
+
 
 def letters(name: str) -> str:
-    """The letters of a name, in a fixed order: "Lovelace, Ada", "Ada Lovelace" and "lovelaceada" are alike."""
-    return "".join(sorted(letter for letter in unicodedata.normalize("NFKC", name).casefold() if letter.isalnum()))
+    """Return the words of a name in a fixed order: "Lovelace, Ada" and "ada lovelace" are alike."""
+    return " ".join(sorted(_words(name)))
+
+
+def _words(name: str) -> list[str]:
+    plain = unicodedata.normalize("NFKC", name).casefold()
+    return "".join(character if _of_a_word(character) else " " for character in plain).split()
+
+
+def _of_a_word(character: str) -> bool:
+    """Whether it is a letter, a number, or a mark on them, such as a vowel sign of Hindi."""
+    return unicodedata.category(character)[0] in "LNM"
+
+
+def alike(name: str, label: str) -> bool:
+    """Whether a label is a student's name, in any order of its words; Canvas writes them without spaces."""
+    words, other = _words(name), _words(label)
+    if sorted(words) == sorted(other):
+        return True
+    if len(words) > MAX_WORDS or not words or len(other) != 1:
+        return False
+    return other[0] in {"".join(order) for order in itertools.permutations(words)}
 
 
 def usable_id(text: str) -> bool:
@@ -103,21 +133,27 @@ def read(path: Path, known: Iterable, zone: datetime.tzinfo = datetime.UTC) -> R
     rows = csv.DictReader(io.StringIO(text, newline=""), delimiter=max(",;\t", key=first.count), restval="")
     head = [name or "" for name in rows.fieldnames or []]
     kinds = {canvas.NAME: {"Student", "ID"}, moodle.NAME: {"Identifier", "Grade"}, OWN: {"id"}}
+    kinds[CLASSROOM] = {"identifier", "github_username"}
     kind = next((kind for kind, needed in kinds.items() if needed <= set(head)), None)
     if kind is None:
         raise CourseError(
             f"{path} is not a roster: its first line must have the column id, or be that of Canvas's exported "
-            "gradebook (Student, ID) or of Moodle's grading worksheet (Identifier, Grade)"
+            "gradebook (Student, ID), of Moodle's grading worksheet (Identifier, Grade) or of GitHub Classroom's "
+            f"roster (identifier, github_username), in English; it has: {', '.join(head)[:200]}. If Moodle wrote it in "
+            "another language, switch your own to English there and download it again"
         )
     by_email = {student.email.casefold(): student.id for student in known if student.email}
     students, seen = [], {}
     try:
         for row in rows:
             row = {name or "": value.strip() for name, value in row.items() if isinstance(value, str)}
-            student = _READERS[kind](row, by_email, zone)
+            where = f"{path}, line {rows.line_num}"
+            try:
+                student = _READERS[kind](row, by_email, zone)
+            except ValueError as error:
+                raise CourseError(f"{where}: {error}") from None
             if student is None:
                 continue
-            where = f"{path}, line {rows.line_num}"
             if not usable_id(student.id):
                 raise CourseError(f"{where}: {student.id!r} cannot be a student's id")
             for name, value in {"id": student.id, **student.numbers}.items():
@@ -129,6 +165,11 @@ def read(path: Path, known: Iterable, zone: datetime.tzinfo = datetime.UTC) -> R
     return Roster(kind, head, students)
 
 
+def _time(text: str, zone: datetime.tzinfo) -> datetime.datetime | None:
+    """The time of a submission, or None if there is none. Raises ValueError."""
+    return None if text in NO_TIME else parse_time(text, zone)
+
+
 def _own(row: dict[str, str], by_email: dict[str, str], zone: datetime.tzinfo) -> Student | None:
     if not any(row.values()):
         return None
@@ -138,7 +179,7 @@ def _own(row: dict[str, str], by_email: dict[str, str], zone: datetime.tzinfo) -
         moodle.NAME: row.get("moodle_id", ""),
         GITHUB: row.get("github", ""),
     }
-    return Student(row["id"], name, row.get("email", ""), numbers, parse_time(row.get("submitted", ""), zone), row)
+    return Student(row["id"], name, row.get("email", ""), numbers, _time(row.get("submitted", ""), zone), row)
 
 
 def _canvas(row: dict[str, str], by_email: dict[str, str], zone: datetime.tzinfo) -> Student | None:
@@ -155,9 +196,14 @@ def _moodle(row: dict[str, str], by_email: dict[str, str], zone: datetime.tzinfo
         return None
     email = row.get("Email address", "")
     login = by_email.get(email.casefold()) or row.get("Username") or row.get("ID number") or email
-    submitted = parse_time(row.get("Last modified (submission)", ""), zone)
+    submitted = _time(row.get("Last modified (submission)", ""), zone)
     name = row.get("Full name", "")  # missing if marking is blind
     return Student(login or name or row["Identifier"], name, email, {moodle.NAME: number[0]}, submitted, row)
 
 
-_READERS = {OWN: _own, canvas.NAME: _canvas, moodle.NAME: _moodle}
+def _classroom(row: dict[str, str], by_email: dict[str, str], zone: datetime.tzinfo) -> Student | None:
+    student = row["identifier"] or row["github_username"]
+    return Student(student, row.get("name", ""), numbers={GITHUB: row["github_username"]}, row=row) if student else None
+
+
+_READERS = {CLASSROOM: _classroom, OWN: _own, canvas.NAME: _canvas, moodle.NAME: _moodle}

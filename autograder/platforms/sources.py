@@ -8,6 +8,7 @@ cannot be read affects only that student.
 import contextlib
 import io
 import os
+import re
 import stat
 import zipfile
 from collections.abc import Callable, Iterator
@@ -15,7 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 
 from autograder.grading import submission
-from autograder.platforms import canvas, moodle
+from autograder.platforms import layouts
 from autograder.sandbox.limits import MAX_COLLECTED, MAX_DEPTH, MAX_FILES, MAX_UNPACKED
 from course.errors import CourseError
 
@@ -89,13 +90,8 @@ def _path(info: zipfile.ZipInfo) -> PurePosixPath | None:
 
 def _without_wrapper(files: list[File]) -> list[File]:
     """Zips that were packed again have all in one folder: with this the names within are the outermost."""
-    tops = {file.path.parts[0] for file in files}
-    if len(tops) == 1 and all(len(file.path.parts) > 1 for file in files):
-        (top,) = tops
-        below = {file.path.parts[1] for file in files}
-        if any(one.owner(name) for one in (canvas, moodle) for name in below) and not moodle.owner(top):
-            return [File(PurePosixPath(*file.path.parts[1:]), file.read) for file in files]
-    return files
+    depth = layouts.without_wrapper(file.path.parts for file in files)
+    return [File(PurePosixPath(*file.path.parts[depth:]), file.read) for file in files]
 
 
 def _member(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> Callable[[int], bytes]:
@@ -126,11 +122,16 @@ def contents(files: list[File]) -> Contents:
     return found
 
 
+def kind(name: str) -> str:
+    """The last suffix of a file's name, in small letters. Some browsers write one of theirs behind a notebook's."""
+    return PurePosixPath(re.sub(r"(\.ipynb)\.(json|txt)$", r"\1", name.lower())).suffix
+
+
 def _look(found: Contents, file: File, name: str, depth: int) -> None:
     found.files += 1
     if found.files > MAX_FILES:
         raise _TooMuch(f"more than {MAX_FILES} files: those after {name[-100:]!r} were not read")
-    suffix = file.path.suffix.lower()
+    suffix = kind(file.path.name)
     if suffix in _OTHER_ARCHIVES:
         found.left_out.append(f"{name!r} is not a zip: unpack it yourself")
     if suffix not in (".ipynb", ".zip"):

@@ -268,13 +268,104 @@ def test_what_is_there_and_newer_stays(course, tmp_path):
     assert taken(course)["ada"]["softmax.ipynb"] == FULL
 
 
-def test_a_late_one_with_an_extension_is_late_by_the_later_date(course, collected):
+def test_whether_a_late_submission_is_within_its_extension_is_asked(course, collected):
     with Gradebook(f"sqlite:///{course / 'gradebook.db'}", "attention") as gradebook:
         gradebook.add_student("ada")
         gradebook.add_submission("softmax", "ada")
         gradebook.grant_extension("softmax", "ada", days=2)
-    collected(("ada_LATE_1_10_softmax.ipynb", FULL))
-    assert taken(course)["ada"]["timestamp.txt"] == b"2026-10-02 18:00:01.000000 UTC"
+    rows = collected(("ada_LATE_1_10_softmax.ipynb", FULL))
+    assert taken(course)["ada"] == {"softmax.ipynb": FULL} and "was it handed in within that?" in rows[0].notes[0]
+    assert collect.print_outcome("softmax", rows) == 1
+    rows = collected(("ada_LATE_1_10_softmax.ipynb", FULL), roster="id,name,submitted\nada,Ada,2026-10-01 8:00\n")
+    assert taken(course)["ada"]["timestamp.txt"] == b"2026-10-01 08:00:00.000000 UTC"
+    assert collect.print_outcome("softmax", rows) == 0
+
+
+# Names as platforms write them, and the students and times that they stand for.
+LAYOUTS = {
+    "Blackboard": {
+        "Softmax_s1001_attempt_2026-09-29-10-30-00_softmax.ipynb": ("s1001", "2026-09-29 17:30:00"),
+        "Softmax_s1002_attempt_2026-09-30-11-30-00_softmax (1).ipynb": ("s1002", "2026-09-30 18:30:00"),
+        "Softmax_s1003_attempt_2026-09-30-12-00-00_my_softmax.ipynb": ("s1003", "2026-09-30 19:00:00"),
+    },
+    "Brightspace": {
+        "12-345 - Ada Lovelace - Sep 29, 2026 1030 AM/softmax.ipynb": ("Ada Lovelace", "2026-09-29 17:30:00"),
+        "13-345 - Jean-Luc Roi- Sep 30, 2026 1205 PM/softmax.ipynb": ("Jean-Luc Roi", "2026-09-30 19:05:00"),
+    },
+    "ILIAS": {"Lovelace_Ada_adal_77/softmax.ipynb": ("adal", None), "Roi_Jean-Luc_jlr_78/softmax.ipynb": ("jlr", None)},
+    "folders": {
+        "Jose\u0301/softmax.ipynb": ("José", None),
+        "मीना/softmax.ipynb": ("मीना", None),
+        "मोना/softmax.ipynb": ("मोना", None),
+    },
+    "Canvas": {
+        "ann_1001_2001_softmax.ipynb.json": ("ann", None),
+        "bob_1002_2002_softmax.ipynb.txt": ("bob", None),
+        "cyd_1003_2003_SOFTMAX.IPYNB": ("cyd", None),
+    },
+}
+
+
+@pytest.mark.parametrize(
+    "layout, wrapper",
+    [*((layout, "") for layout in LAYOUTS), *((one, "Exercise 1/Abgaben/") for one in LAYOUTS if one != "folders")],
+)
+def test_a_layout_is_read_as_a_whole_and_said(course, tmp_path, capsys, layout, wrapper):
+    members = [(wrapper + name, FULL + b"\n" * number) for number, name in enumerate(LAYOUTS[layout])]
+    (tmp_path / "class.zip").write_bytes(zipped(*members))
+    options = ["--timezone", "America/Los_Angeles", "--course", str(course)]
+    assert main(["collect", "softmax", str(tmp_path / "class.zip"), *options]) == 0
+    assert layout in capsys.readouterr().out.splitlines()[1]
+    times = {
+        student: files["timestamp.txt"][:19].decode() if "timestamp.txt" in files else None
+        for student, files in taken(course).items()
+    }
+    assert times == dict(LAYOUTS[layout].values())
+
+
+def test_plain_files_with_a_common_first_word_are_not_one_student(course, tmp_path):
+    files = {"softmax_ann.ipynb": FULL, "softmax_bob.ipynb": HALF, "cyd_softmax.ipynb": FULL}
+    rows = collect.collect("softmax", [write_files(tmp_path / "plain", files)], course)
+    asked = next(row for row in rows if row.asks)
+    assert "whose are softmax_ann.ipynb, softmax_bob.ipynb?" in asked.notes[0] and set(taken(course)) == {"cyd"}
+    assert collect.print_outcome("softmax", rows) == 1
+
+
+def test_a_number_that_comes_under_another_id_is_asked_about(collected):
+    ada = ("ada_1_10_softmax.ipynb", FULL)
+    collected(ada, roster="id,name,canvas_id\nada,Ada,1\n")
+    rows = collected(ada, roster="id,name,canvas_id\nada.l,Ada,1\n")
+    assert "canvas's number 1 was ada before: is that the same person?" in rows[0].notes[0]
+    assert collect.print_outcome("softmax", rows) == 1
+
+
+def clones(folder, *names):
+    files = ("softmax.ipynb", ".git/config")
+    return write_files(folder, {f"{name}/{file}": FULL for name in names for file in files})
+
+
+@pytest.mark.parametrize(
+    "names, students",
+    [
+        (["softmax-ann-k", "softmax-ann-m"], {"ann-k", "ann-m"}),
+        (["softmax-ann-k"], {"ann-k"}),
+        (["Softmax-2026-cs-anna", "Softmax-2026-cs-bert"], {"cs-anna", "cs-bert"}),
+        (["hw1-ann-k", "hw1-bo"], {"ann-k", "bo"}),
+    ],
+)
+def test_logins_with_hyphens_are_whole(course, tmp_path, names, students):
+    collect.collect("softmax", [clones(tmp_path / "clones", *names)], course)
+    assert set(taken(course)) == students
+
+
+def test_where_a_login_begins_is_asked_and_a_roster_tells(course, tmp_path):
+    source = clones(tmp_path / "clones", "hw-1-ann-k", "hw-1-ann-m")
+    with pytest.raises(CourseError, match="where do the logins begin in hw-1-ann-k, hw-1-ann-m"):
+        collect.collect("softmax", [source], course)
+    exported = "identifier,github_username,github_id,name\nk,ann-k,1,Ann K\nm,ann-m,2,Ann M\n"
+    (tmp_path / "classroom_roster.csv").write_text(exported)
+    collect.collect("softmax", [source], course, tmp_path / "classroom_roster.csv")
+    assert set(taken(course)) == {"k", "m"}
 
 
 @pytest.mark.parametrize(
@@ -302,6 +393,8 @@ def test_what_cannot_be_collected_at_all_is_one_line(course, tmp_path, capsys, a
         ("id,canvas_id\nada,1\nboris,1\n", "line 3: 1 (canvas) is also in line 2"),
         ("id\n../x\n", "line 2: '../x' cannot be a student's id"),
         ("id,name\n,Ada\n", "line 2: '' cannot be a student's id"),
+        ("id,submitted\nada,2026-09-30 18:00\nbo,30/09/2026\n", "line 3: '30/09/2026' is not a time that can be read"),
+        ("Teilnehmer/in,Vollständiger Name\nx,y\n", "switch your own to English"),
     ],
 )
 def test_a_roster_that_is_wrong_names_the_line(course, collected, text, words):

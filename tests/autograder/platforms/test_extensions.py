@@ -1,12 +1,14 @@
 """Extensions from a CSV file count as nbgrader's own do, and hand nothing in."""
 
 import datetime
+import json
 
 import pytest
 from nbgrader.api import Gradebook
 
 from autograder.__main__ import main
 from autograder.gradebook import scores
+from tests.conftest import write_files
 
 DUE = datetime.datetime(2026, 9, 30, 18, 0)
 
@@ -43,9 +45,29 @@ def test_days_hours_and_a_date(course, capsys):
     assert submissions["ada"].seconds_late == 12 * 3600
     assert set(submissions) == {"ada"}, "an extension is not a submission"
     out = capsys.readouterr().out
-    assert "ada: 1 day, 12:00:00, until 2026-10-02 06:00:00 UTC: grade again" in out and "boris" in out
+    assert (
+        "ada: 1 day, 12:00:00, until 2026-10-02 06:00:00 UTC (2026-10-02 08:00 Europe/Berlin): grade again" in out
+        and "boris" in out
+    )
     with Gradebook(f"sqlite:///{course / 'gradebook.db'}", "attention") as gradebook:
         assert gradebook.find_submission("softmax", "ada").total_seconds_late == 12 * 3600
+
+
+@pytest.mark.parametrize("zone, hours", [("UTC", 7 * 24), ("Europe/Berlin", 7 * 24 + 1)])
+def test_a_day_is_one_of_the_calendar_where_the_clocks_change(course, capsys, zone, hours):
+    """Due on October 20; on October 25 the clocks of Berlin go back an hour."""
+    with Gradebook(f"sqlite:///{course / 'gradebook.db'}", "attention") as gradebook:
+        gradebook.update_or_create_assignment("softmax", duedate=datetime.datetime(2026, 10, 20, 18))
+    assert extend(course, "id,days,hours\nada,7,\nboris,,168\n", "--timezone", zone) == 0
+    assert read(course)[1] == {"ada": datetime.timedelta(hours=hours), "boris": datetime.timedelta(hours=168)}
+
+
+def test_for_a_submission_marked_late_without_a_time_it_is_asked_whether_it_was_in_time(course, capsys):
+    record = {"platform": "canvas", "number": "1", "label": "ada", "late": True, "timed": False}
+    write_files(course, {"collected/ada/softmax/record.json": json.dumps(record)})
+    extend(course, "id,days\nada,2\nboris,1\n")
+    ada, boris = capsys.readouterr().out.splitlines()
+    assert "was it handed in within that?" in ada and "?" not in boris
 
 
 def test_zero_takes_it_back(course):
@@ -63,6 +85,8 @@ def test_zero_takes_it_back(course):
         ("id,days\nada,soon\n", "line 2: days and hours must be numbers"),
         ("id,days\nada,-1\n", "line 2: days and hours must be numbers"),
         ("id,until\nada,2026-09-01\n", "line 2: '2026-09-01' is not a time after the due date, 2026-09-30"),
+        ("id,until\nada,3/4/2026 10:00\n", "line 2: '3/4/2026 10:00' is not a time that can be read"),
+        ("id,until\nada,2026-10-04 10:00 IST\n", "line 2: '2026-10-04 10:00 IST' is not a time that can be read"),
         ("name\nada\n", "must have the column id"),
     ],
 )

@@ -20,6 +20,21 @@ def find(platform, label, number="", claims=1):
     return listed.find(platform, Owner(label, number), collections.Counter({roster.letters(label): claims})).id
 
 
+@pytest.mark.parametrize(
+    "name, labels, others",
+    [
+        ("Roland Lee", ["Lee, Roland", "roland lee", "leeroland"], ["Arnold Lee", "Lee", "learnold", ""]),
+        ("Amy Lee", ["leeamy", "Lee  AMY"], ["leemay", "May Lee"]),
+        ("Pat O'Brien", ["obrienpat", "O'Brien, Pat"], ["Pat Brien"]),
+        ("मीना", ["मीना"], ["मोना", "मन"]),
+        ("Jose\u0301 Díaz", ["José Díaz", "díazjosé"], ["Jose Díaz"]),
+    ],
+)
+def test_a_name_is_known_by_its_words_in_any_order_and_by_no_others(name, labels, others):
+    assert [roster.alike(name, label) for label in labels] == [True] * len(labels)
+    assert [roster.alike(name, label) for label in others] == [False] * len(others)
+
+
 def test_the_number_decides_then_a_name_that_only_one_has():
     assert find("canvas", "anything", "1") == "ada"
     assert find("canvas", "zedzoë", "9") == "zoe"
