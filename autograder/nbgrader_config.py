@@ -58,5 +58,7 @@ else:
 c.AssignLatePenalties.plugin_class = "autograder.nbgrader_plugins.late.LateRules"
 # `nbgrader zip_collect` collects as `python -m autograder collect` does.
 c.ZipCollectApp.extractor_plugin = "autograder.nbgrader_plugins.zipcollect.Collector"
+# `nbgrader release_feedback` releases no page of an older grade.
+c.ExchangeFactory.release_feedback = "autograder.nbgrader_plugins.feedback.ReleaseCurrentFeedback"
 # nbgrader's own table allows names that are formulas.
 c.ExportApp.plugin_class = "autograder.nbgrader_plugins.export.Stock"

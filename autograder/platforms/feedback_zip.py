@@ -10,6 +10,7 @@ import sys
 import zipfile
 from pathlib import Path
 
+from autograder.gradebook import feedback_stamps, scores
 from autograder.platforms import canvas, collect, moodle
 from autograder.reports.model import printable
 from course.errors import CourseError
@@ -42,6 +43,8 @@ def run(platform: str, assignment: str, course: Path | None, to: Path) -> int:
 def gather(platform: str, assignment: str, course: Path) -> tuple[dict[str, Path], dict[str, str]]:
     """The pages by their names in the zip; and for students without a page the reason."""
     pages, without = {}, {}
+    with scores.opened(course) as gradebook:
+        stamps = feedback_stamps.of_grades(gradebook, assignment, course / "autograded")
     made = {path.parent.name for path in (course / "feedback").glob(f"*/{assignment}")}
     records = {path.parent.name: path for path in (course / collect.RECORDS).glob(f"*/{assignment}")}
     for student in sorted(made | set(records)):
@@ -53,6 +56,9 @@ def gather(platform: str, assignment: str, course: Path) -> tuple[dict[str, Path
         found = sorted((course / "feedback" / student / assignment).glob("*.html"))
         if not found:
             without[student] = f"has no page: run `nbgrader generate_feedback {assignment}`"
+        elif any(feedback_stamps.of_page(path) != stamps.get((student, path.stem)) for path in found):
+            without[student] = f"the page shows an older grade: run `nbgrader generate_feedback {assignment}`"
+            continue
         for path in found:
             member = members.get(path.stem) or next(iter(members.values()))
             pages[PLATFORMS[platform].feedback_name(member.split("/")[0], path.name)] = path

@@ -207,6 +207,37 @@ def test_the_student_gets_one_page_of_few_megabytes_and_nothing_that_is_for_grad
     assert page.stat().st_size < 12_000_000  # of fifty that were printed
 
 
+def test_a_page_is_made_again_if_it_does_not_show_the_grade_that_counts_and_else_it_stays(course, page, tmp_path):
+    """Released through an exchange of its own; a page of an older grade is refused there, by name."""
+    folder = shutil.copytree(course, tmp_path / "course")
+    page, exchange = folder / page.relative_to(course), tmp_path / "exchange"
+    exchange.mkdir(mode=0o777)
+    exchange.chmod(0o777)
+    made = page.stat().st_mtime_ns
+    release.nbgrader("generate_feedback", STEM, course=folder)
+    assert page.stat().st_mtime_ns == made
+    with Gradebook(f"sqlite:///{folder / 'gradebook.db'}", "attention") as gradebook:
+        grade = gradebook.find_grade(f"written-{STEM}", STEM, STEM, "mallory")
+        grade.manual_score, grade.needs_manual_grade = 3.5, False
+        gradebook.db.commit()
+    (page.parent / "timestamp.txt").write_text("2026-09-29 18:00:00 UTC")
+    (page.parent / "submission_secret.txt").write_text("secret")
+    options = "release_feedback", STEM, f"--Exchange.root={exchange}"
+    refused = release.nbgrader(*options, course=folder, check=False)
+    assert refused.returncode == 1 and not list(exchange.rglob("*.html"))
+    assert "show an older grade: the pages of mallory. Run `nbgrader generate_feedback softmax`" in refused.stderr
+    assert "Traceback" not in refused.stderr
+    release.nbgrader("generate_feedback", STEM, course=folder)
+    assert re.search(r"3\.5", page.read_text("utf-8")) and page.stat().st_mtime_ns > made
+    without = release.nbgrader(*options, course=folder)
+    assert "mallory did not hand in through the exchange" in without.stderr
+    (page.parent / "timestamp.txt").write_text("2026-09-29 18:00:00 UTC")
+    (page.parent / "submission_secret.txt").write_text("secret")
+    release.nbgrader(*options, course=folder)
+    (released,) = exchange.rglob("*.html")
+    assert released.read_bytes() == page.read_bytes()
+
+
 def test_formgrader_lists_the_class_and_its_button_grades_through_the_jail(course, formgrader, watched):
     results = course / "autograded" / "ada" / STEM / "results.json"
     assert not results.exists()

@@ -4,8 +4,10 @@ import re
 import zipfile
 
 import pytest
+from nbgrader.api import Gradebook
 
 from autograder.__main__ import main
+from autograder.gradebook import feedback_stamps
 from autograder.platforms import collect
 from tests.autograder.platforms.handed_in import course as new_course
 from tests.autograder.platforms.handed_in import notebook, zipped
@@ -33,8 +35,17 @@ def graded(tmp_path, members):
     course = new_course(tmp_path / "course")
     content = {False: notebook(), True: zipped(("a/softmax.ipynb", notebook()))}
     (tmp_path / "class.zip").write_bytes(zipped(*((name, content[name.endswith(".zip")]) for name in members)))
-    for row in collect.collect("softmax", [tmp_path / "class.zip"], course):
-        write_files(course, {f"feedback/{row.student}/softmax/softmax.html": row.student})
+    with Gradebook(f"sqlite:///{course / 'gradebook.db'}", "attention") as gradebook:
+        gradebook.add_assignment("softmax")
+        gradebook.add_notebook("softmax", "softmax")
+        for row in collect.collect("softmax", [tmp_path / "class.zip"], course):
+            gradebook.add_student(row.student)
+            gradebook.add_submission("softmax", row.student)
+            write_files(course, {f"autograded/{row.student}/softmax/softmax.ipynb": row.student})
+        stamps = feedback_stamps.of_grades(gradebook, "softmax", course / "autograded")
+    for (student, _), stamp in stamps.items():
+        page = f"<head>{feedback_stamps.tag(stamp)}</head>{student}"
+        write_files(course, {f"feedback/{student}/softmax/softmax.html": page})
     return course
 
 
@@ -54,8 +65,20 @@ def test_the_platform_finds_the_student_of_each_page(tmp_path, platform, members
     to = tmp_path / "feedback.zip"
     assert main(["feedback-zip", platform, "softmax", "--course", str(course), "--to", str(to)]) == 0
     with zipfile.ZipFile(to) as archive:
-        assert {archive.read(name).decode(): reads(name) for name in archive.namelist()} == wanted
+        assert {
+            archive.read(name).decode().partition("</head>")[2]: reads(name) for name in archive.namelist()
+        } == wanted
         assert all(name.endswith("softmax.html") for name in archive.namelist())
+
+
+def test_a_page_of_an_older_grade_is_not_sent(tmp_path, capsys):
+    course = graded(tmp_path, CANVAS)
+    (course / "autograded/petrovboris/softmax/softmax.ipynb").write_text("graded again")
+    to = tmp_path / "feedback.zip"
+    assert main(["feedback-zip", "canvas", "softmax", "--course", str(course), "--to", str(to)]) == 1
+    assert "petrovboris: the page shows an older grade: run `nbgrader generate_feedback" in capsys.readouterr().err
+    with zipfile.ZipFile(to) as archive:
+        assert [canvas_reads(name) for name in archive.namelist()] == [ON_CANVAS["lovelaceada"]]
 
 
 def test_students_not_collected_from_there_or_without_a_page_are_named(tmp_path, capsys):
