@@ -23,13 +23,13 @@ import ast
 import difflib
 import html
 import importlib
-import json
 import linecache
 import os
 import types
 from dataclasses import dataclass
 from pathlib import Path
 
+from attnlab import notebook_cells
 from attnlab.check import CHECKS, OneLineError, examine, exercises, material_of
 from attnlab.checking import code_slice
 from attnlab.checking.judge import Finding, Report
@@ -184,23 +184,23 @@ class Notebook:
         for number, cell in enumerate(self._cells(), start=1):
             self._read(cell, number)
 
-    def _cells(self) -> list[dict]:
+    def _cells(self) -> list[notebook_cells.Cell]:
         try:
-            cells = json.loads(self.path.read_text("utf-8"))["cells"]
-            return [cell for cell in cells if cell["cell_type"] == "code"]
-        except (OSError, ValueError, KeyError, TypeError) as error:
-            raise NotThere(f"{self.path.name} cannot be read as a notebook ({type(error).__name__})") from None
+            cells = map(notebook_cells.as_cell, notebook_cells.read(self.path.read_bytes()))
+            return [cell for cell in cells if cell.kind == "code"]
+        except (OSError, ValueError) as error:
+            raise NotThere(f"{self.path.name} cannot be read as a notebook ({error})") from None
 
-    def _read(self, cell: dict, number: int) -> None:
-        source = code_slice.without_magics("".join(cell["source"]))
-        marked = cell.get("metadata", {}).get("nbgrader", {})
-        answer = marked.get("grade_id") if marked.get("solution") else None
+    def _read(self, cell: notebook_cells.Cell, number: int) -> None:
+        source = code_slice.without_magics(cell.source)
+        answer = cell.name if cell.solution else None
         filename = f"{self.path.name}, code cell {number}"
         try:
             found = code_slice.statements(source, filename)
-        except SyntaxError as error:
+        except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
             if answer:
-                self.broken[answer] = f"line {error.lineno} of its cell is not valid Python: {error.msg}"
+                line = f"line {error.lineno} of " if isinstance(error, SyntaxError) else ""
+                self.broken[answer] = f"{line}its cell is not valid Python: {getattr(error, 'msg', error)}"
             return
         linecache.cache[filename] = (len(source), None, source.splitlines(True), filename)  # for tracebacks
         if answer:

@@ -16,7 +16,7 @@ import sqlalchemy.exc
 from nbgrader import api
 from nbgrader.api import Gradebook, MissingEntry
 
-from autograder.grading.results import Entries
+from autograder.grading.results import Entered, Entries
 
 # nbgrader looks grades and comments up by their notebook, and its tables have no index for that: each lookup would
 # read the whole table. An index changes no row, and also makes nbgrader's own pages faster.
@@ -26,6 +26,9 @@ INDEXES = [
     ("submitted_notebook", "assignment_id"),
     ("submitted_assignment", "student_id"),
 ]
+
+
+Before = dict[str, dict[str, Entered]]
 
 
 class _Notebook(NamedTuple):
@@ -78,17 +81,25 @@ class Writer:
             self._end_transaction()
 
     def enter(
-        self, assignment: str, student: str, timestamp: datetime.datetime | None, notebooks: dict[str, Entries]
+        self,
+        assignment: str,
+        student: str,
+        timestamp: datetime.datetime | None,
+        notebooks: dict[str, Entries],
+        before: Before | None = None,
     ) -> None:
         """Enter all scores, comments and penalties of a submission. Raises MissingEntry for an unknown assignment.
 
+        What a human entered or decided stays, and waits for another look only if something that it judged has changed.
+
         notebooks: by name, as `grade_submission.grade` gives them
+        before: what was entered last, by notebook and cell; what differs from it in the gradebook is a human's
         """
         known = self._known(assignment)
         try:
-            self._enter_whole(*known, student, timestamp, notebooks)
+            self._enter_whole(*known, student, timestamp, notebooks, before or {})
         except sqlalchemy.exc.IntegrityError:  # another grader made the same rows in between, so now they exist
-            self._enter_whole(*known, student, timestamp, notebooks)
+            self._enter_whole(*known, student, timestamp, notebooks, before or {})
 
     def _enter_whole(self, *submission) -> None:
         try:
@@ -98,7 +109,13 @@ class Writer:
             self._end_transaction()  # what was not committed is not there
 
     def _enter(
-        self, assignment: str, plans: dict[str, _Notebook], student: str, timestamp, notebooks: dict[str, Entries]
+        self,
+        assignment: str,
+        plans: dict[str, _Notebook],
+        student: str,
+        timestamp,
+        notebooks: dict[str, Entries],
+        before: Before,
     ) -> None:
         submission, _ = self._get_or_create(api.SubmittedAssignment, assignment_id=assignment, student_id=student)
         if timestamp is not None:
@@ -108,7 +125,7 @@ class Writer:
             result = notebooks[name]
             entry, is_new = self._get_or_create(api.SubmittedNotebook, notebook_id=plan.id, assignment_id=submission.id)
             self._db.flush()
-            self._enter_grades(entry.id, is_new, plan.grades, result)
+            self._enter_grades(entry.id, is_new, plan.grades, result, before.get(name, {}))
             self._enter_comments(entry.id, is_new, plan.comments, result)
             entry.late_submission_penalty = None  # a new one is found below; a missing notebook has none
             if self._late is not None and not result["missing"] and submission.total_seconds_late > 0:
@@ -124,18 +141,18 @@ class Writer:
         self._db.add(row := table(**ids))
         return row, True
 
-    def _enter_grades(self, notebook: str, is_new: bool, cells: dict[str, str], result: Entries) -> None:
+    def _enter_grades(
+        self, notebook: str, is_new: bool, cells: dict[str, str], result: Entries, before: dict[str, Entered]
+    ) -> None:
         have, rows = {} if is_new else self._have(api.Grade, notebook), []
         for name, cell in cells.items():
-            score, extra, suspect = result["grades"][name]
-            grade = have.get(cell)
-            look = not result["missing"] and (score is None or suspect)
+            now, grade = Entered(*result["grades"][name]), have.get(cell)
+            look = not result["missing"] and (now.score is None or now.suspect)
             if grade is None:
                 ids = {"cell_id": cell, "notebook_id": notebook}
-                rows.append({**ids, "auto_score": score, "extra_credit": extra, "needs_manual_grade": look})
+                rows.append({**ids, "auto_score": now.score, "extra_credit": now.extra, "needs_manual_grade": look})
             else:
-                grade.auto_score, grade.extra_credit = score, extra if extra is not None else grade.extra_credit
-                grade.needs_manual_grade = look or not result["missing"] and grade.manual_score is not None
+                _update(grade, now, before.get(name), look, result["missing"])
         self._insert(api.Grade, rows)
 
     def _enter_comments(self, notebook: str, is_new: bool, cells: dict[str, str], result: Entries) -> None:
@@ -173,6 +190,19 @@ class Writer:
         """End the transaction that reading began, and keep no object: ten thousand would slow every flush."""
         self._db.rollback()
         self._db.expunge_all()
+
+
+def _update(grade, now: Entered, before: Entered | None, look: bool, missing: bool) -> None:
+    """Enter points again. Extra credit that differs from what was entered last was typed by a human, and stays.
+
+    look: whether a human should look at the points
+    """
+    typed = before is not None and (grade.extra_credit or 0.0) != (before.extra or 0.0)
+    decided = before is not None and not grade.needs_manual_grade and before == now
+    grade.auto_score = now.score
+    if now.extra is not None and not typed:
+        grade.extra_credit = now.extra
+    grade.needs_manual_grade = not decided and not missing and (look or typed or grade.manual_score is not None)
 
 
 def _make_indexes(engine) -> None:

@@ -16,8 +16,9 @@ from typing import Any
 from autograder.gradescope import ASSIGNMENT, OPTIONS
 from autograder.grading import grade_submission, messages
 from autograder.grading.results import RESULTS
-from autograder.grading.submission import Refused, read_bytes
+from autograder.grading.submission import Refused, is_junk, read_bytes, suffix
 from autograder.sandbox import other_user
+from autograder.sandbox.limits import MAX_NOTEBOOKS
 from course.cells import exercise_of
 from course.files import write_whole
 
@@ -86,14 +87,14 @@ def notebook_tests(
 ) -> list[dict[str, Any]]:
     """The tests of one notebook, one for each automatically graded cell.
 
-    released: its cells, as `pack_assignment` has them; grades: points, extra credit and doubt, by cell
+    released: its cells, as `pack_assignment` has them; grades: what is entered, by cell
     shown: what is shown below a check, by cell
     """
     tests = []
     for cell in released:
         if not cell["grade"] or cell["solution"]:
             continue
-        name, (score, extra, doubtful) = cell["name"], grades[cell["name"]]
+        name, (score, extra, doubtful, *_) = cell["name"], grades[cell["name"]]
         # A bonus has a maximum of 0, so its points are added on top.
         points, most = (score or 0.0) + (extra or 0.0), float(cell["points"] or 0)
         points = 0.0 if doubtful else points
@@ -123,29 +124,38 @@ def said(notebook: bytes | None) -> dict[str, str]:
 def handed_in(folder: Path, names: list[str]) -> tuple[dict[str, bytes], dict[str, str], list[str]]:
     """The notebooks of a submission by name, why others could not be read, and what a student should know.
 
-    A notebook is recognized by its name, in any folder. If one is expected and one is there, the name does not matter.
+    Any name and folder will do: a notebook under another name is recognized by its cells later. If one is expected and
+    one is there, it is taken for that even if no cell can be recognized.
     """
-    there = []
+    there = _notebooks(folder)
+    notebooks, refused, notes = {}, {}, []
+    for path in there:
+        name = path.name[: path.name.lower().index(".ipynb")]
+        if len(names) == len(there) == 1 and name != names[0]:
+            notes.append(f"{path.name[:100]} was used as {names[0]}.ipynb.")
+            name = names[0]
+        if name in names and name in {**notebooks, **refused}:
+            first = next(other for other in there if other.name == f"{name}.ipynb").relative_to(folder)
+            notes.append(f"{name}.ipynb was handed in more than once; {first} was used.")
+            continue
+        while name in {**notebooks, **refused}:
+            name += " (copy)"
+        try:
+            notebooks[name] = read_bytes(path)
+        except Refused as error:
+            refused[name] = str(error)
+    return notebooks, refused, notes
+
+
+def _notebooks(folder: Path) -> list[Path]:
+    """The files with a notebook's name, those near the top first, without what file managers leave behind."""
+    there: list[Path] = []
     for place, folders, files in os.walk(folder):  # which follows no link
-        folders[:] = [name for name in folders if not name.startswith(".")]
-        there += [Path(place, name) for name in files if name.endswith(".ipynb")]
+        folders[:] = [name for name in folders if not is_junk(name)]
+        there += [Path(place, name) for name in files if suffix(name) == ".ipynb" and not is_junk(name)]
         if len(there) > MAX_LISTED:
             break
-    there.sort(key=lambda path: (len(path.parts), path))
-    notebooks, refused, notes = {}, {}, []
-    for name in names:
-        found = [path for path in there if path.stem == name]
-        if not found and len(names) == len(there) == 1:
-            found = there
-            notes.append(f"{there[0].name[:100]} was used as {name}.ipynb.")
-        if len(found) > 1:
-            notes.append(f"{name}.ipynb was handed in more than once; {found[0].relative_to(folder)} was used.")
-        if found:
-            try:
-                notebooks[name] = read_bytes(found[0])
-            except Refused as error:
-                refused[name] = str(error)
-    return notebooks, refused, notes
+    return sorted(there, key=lambda path: (len(path.parts), path))[:MAX_NOTEBOOKS]
 
 
 def student(metadata: Path) -> str:

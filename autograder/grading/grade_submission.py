@@ -5,6 +5,7 @@ The result is what a grader enters: scores and comments by cell, the notebook to
 """
 
 import functools
+import hashlib
 import importlib
 import json
 import math
@@ -29,7 +30,7 @@ from autograder.grading import dependencies, hidden_tests, messages, reasons, sa
 from autograder.grading.execution import Cell, Evaluated, evaluate
 from autograder.grading.messages import Plan, Settings
 from autograder.grading.reassembly import Reassembled, ReleasedCell, fit, reassemble
-from autograder.grading.results import MIMETYPE, RESULTS, Entries, Flag, NotebookRecord, as_record
+from autograder.grading.results import MIMETYPE, RESULTS, Entered, Entries, Flag, NotebookRecord, as_record
 from autograder.grading.submission import Refused, SubmittedCell, submitted_cells
 from autograder.sandbox.bubblewrap import Jail, NoJail
 from autograder.sandbox.limits import MAX_MARKUP, MAX_SEARCHED, WALL, Limits, Times
@@ -343,15 +344,30 @@ class NotebookGrade:
         """The entries for the gradebook: points, extra credit and doubt by graded cell, and comments."""
         return {
             "missing": self.notebook is None,
-            "grades": {
-                cell.name: [*self._score(cell), self._needs_confirmation(cell)]
-                for cell in self.plan
-                if cell.name and (cell.grade or cell.task)
-            },
+            "grades": self._entered(),
             "comments": {
                 cell.name: self._comment(cell.name) for cell in self.plan if cell.name and (cell.solution or cell.task)
             },
         }
+
+    def _entered(self) -> dict[str, Entered]:
+        judged = self._judged()
+        return {
+            cell.name: Entered(*self._score(cell), self._needs_confirmation(cell), judged.get(cell.name))
+            for cell in self.plan
+            if cell.name and (cell.grade or cell.task)
+        }
+
+    def _judged(self) -> dict[str, str]:
+        """A hash of what each graded cell judges: the sources of the cells since the graded cell before."""
+        found, part = {}, hashlib.sha256()
+        for cell in self.notebook.cells if self.notebook else ():
+            mark = nbgrader_of(cell)
+            part.update(cell.source.encode("utf-8", "replace") + b"\0")
+            if mark.get("grade") or mark.get("task"):
+                found[mark.get("grade_id")] = part.hexdigest()[:20]
+                part = hashlib.sha256()
+        return found
 
     def record(self) -> NotebookRecord:
         """The entries for `results.json`."""
@@ -362,6 +378,7 @@ class NotebookGrade:
             "notes": self.notes,
             "flags": [asdict(flag) for flag in self.evaluated.flags],
             "exercises": [as_record(report, self.name) for report in self.evaluated.reports.values()],
+            "entered": self._entered(),
         }
 
     def _cell(self, name: str | None) -> nbformat.NotebookNode:

@@ -125,6 +125,8 @@ class _Reassembly:
         self.others: dict[int, int] = {}
         self.copies: dict[int, int] = {}
         self.elsewhere: set[int] = set()  # released positions of answers that are in an earlier answer's cell
+        self.written: dict[int, str] = {}  # released place of a written answer -> its text, from other cells
+        self.moved: set[int] = set()  # submitted places of those cells
         self.changed: dict[int, int] = {}  # submitted places of plain cells with another text -> released place
         self.checks: dict[int, list[int]] = defaultdict(list)  # released place of a locked cell -> submitted places
         self.notes: list[str] = []
@@ -136,6 +138,7 @@ class _Reassembly:
         for place in self.names:
             self._choose(place, marked.get(place, []))
         self._find_merged()
+        self._find_written()
 
     def _match_by_mark_and_id(self) -> dict[int, list[int]]:
         """The submitted places of each solution cell; everything else that is recognized is kept."""
@@ -288,6 +291,55 @@ class _Reassembly:
                 self.elsewhere.add(place)
                 self.notes.append(f"{self.released[place].name} was found in the cell of an earlier answer")
 
+    def _find_written(self) -> None:
+        """Find written answers whose own cell is empty: in the question's cell, or in cells beside the given one."""
+        for place, names in self.names.items():
+            number = self.answers.get(place)
+            empty = number is None or self.is_stub(place, number) or not self.submitted[number].source.strip()
+            if names or not empty or self.released[place].cell_type != "markdown":
+                continue
+            beside = self._beside(place)
+            texts = [self._added_to_question(place - 1), *(self.submitted[other].source for other in beside)]
+            if text := "\n\n".join(filter(None, texts)):
+                self.written[place] = text
+                self.moved.update(beside)
+                where = "beside the given one" if beside else "of the question"
+                self.notes.append(f"{self.released[place].name} was empty; its text was found in the cell {where}")
+
+    def _added_to_question(self, place: int) -> str:
+        """The lines that a student wrote into the question's cell; nothing if the question itself is not in there."""
+        number = self.others.get(place)
+        if number is None or self.released[place].name is None:
+            return ""
+        given = {line.strip() for line in self.released[place].text.splitlines()}
+        lines = self.submitted[number].source.splitlines()
+        if not given <= {"", *(line.strip() for line in lines)}:
+            return ""  # of another release, or replaced
+        return "\n".join(line for line in lines if line.strip() not in given).strip()
+
+    def _beside(self, place: int) -> list[int]:
+        """The cells of the student's own text around a written answer: below it or the question, else above."""
+        known = {*self.answers.values(), *self.others.values()}
+        around = [number for number in (self.others.get(place - 1), self.answers.get(place)) if number is not None]
+        if not around:
+            return []
+        first, last = min(around), max(around)
+        end = min((number for number in known if number > last), default=len(self.submitted))
+        begin = max((number for number in known if number < first), default=-1)
+        own = [number for number in self.free if number not in known and self._is_own_text(number)]
+        return [number for number in own if first < number < end] or [
+            number for number in own if begin < number < first
+        ]
+
+    def _is_own_text(self, number: int) -> bool:
+        """Whether a cell is text that a student wrote, also if it is a code cell of comments alone."""
+        text = self.submitted[number].source.strip()
+        if not text or text in self.plain or text in self.not_answers:
+            return False
+        return self.submitted[number].kind != "code" or all(
+            line.lstrip().startswith("#") for line in text.splitlines() if line.strip()
+        )
+
     def made(self, run_extra: bool) -> Reassembled:
         result = Reassembled(notes=list(self.notes))
         if self.unmarked:
@@ -333,7 +385,7 @@ class _Reassembly:
             if number in locked and cell.name in self.by_name:
                 result.notes.append(f"{cell.name} was handed in more than once; the released one counts")
                 continue
-            if text in self.stubs:  # it could only replace what was changed
+            if number in self.moved or text in self.stubs:  # it could only replace what was changed
                 continue
             before = self.changed.get(number, before)
             if cell.kind == "code" and text and text not in self.plain:
@@ -348,6 +400,8 @@ class _Reassembly:
 
     def _source(self, place: int) -> str:
         cell, number = self.released[place], self.answers.get(place)
+        if place in self.written:
+            return self.written[place]
         if place in self.elsewhere:
             return f"# {cell.name} was handed in within the cell of an earlier answer."
         if number is not None and not self.is_stub(place, number):

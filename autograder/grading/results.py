@@ -38,6 +38,18 @@ def as_graded(record) -> Graded:
     return Graded(*(value if isinstance(value := found.get(name), str) else None for name in Graded._fields))
 
 
+def entered_in(folder: Path) -> dict[str, dict[str, "Entered"]]:
+    """Read what was entered for the grade in this folder, by notebook and graded cell; nothing from older records."""
+    try:
+        found = json.loads(read_bytes(folder / RESULTS, MAX_RESULTS))["notebooks"]
+        return {
+            notebook: {cell: Entered(*values) for cell, values in record.get("entered", {}).items()}
+            for notebook, record in found.items()
+        }
+    except (Refused, ValueError, RecursionError, LookupError, TypeError, AttributeError):
+        return {}
+
+
 @dataclass(frozen=True)
 class Flag:
     """Something that a human should see.
@@ -87,8 +99,20 @@ class Record(TypedDict):
     through: list[str]
 
 
+class Entered(NamedTuple):
+    """What was entered for a graded cell, and a hash of what it judged: the question, the answer and what is between.
+
+    A human's decision holds as long as these are the same.
+    """
+
+    score: float | None
+    extra: float | None
+    suspect: bool
+    judged: str | None
+
+
 class NotebookRecord(TypedDict):
-    """One notebook in `results.json`. Older records have words for flags."""
+    """One notebook in `results.json`. Older records have words for flags, and lack `entered`."""
 
     missing: bool
     refused: str | None
@@ -96,16 +120,17 @@ class NotebookRecord(TypedDict):
     notes: list[str]
     flags: list[dict[str, str | None]]
     exercises: list[Record]
+    entered: dict[str, Entered]
 
 
 class Entries(TypedDict):
     """One notebook's entries for the gradebook.
 
-    grades: points, extra credit and whether a human should confirm them, by graded cell; comments: by answer
+    grades: by graded cell; comments: by answer
     """
 
     missing: bool
-    grades: dict[str, list[float | bool | None]]
+    grades: dict[str, Entered]
     comments: dict[str, str | None]
 
 

@@ -8,10 +8,12 @@ import json
 import os
 import re
 import stat
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
+from attnlab import notebook_cells
+from attnlab.notebook_cells import Cell as SubmittedCell
+from attnlab.notebook_cells import one_newline as one_newline
 from autograder.sandbox import limits
 
 
@@ -19,14 +21,14 @@ class Refused(Exception):
     """Raised where a file cannot be read; the message says why, and what to do, in words for a student."""
 
 
-@dataclass(frozen=True)
-class SubmittedCell:
-    """One cell as it was handed in: a name it may claim, its kind, its text with "\\n" for each new line, its id."""
+def is_junk(name: str) -> bool:
+    """Whether a file or folder of this name is left behind by a file manager, or hidden, and nobody's work."""
+    return name.startswith(".") or name in {"__MACOSX", "Thumbs.db", "desktop.ini"}
 
-    name: str | None
-    kind: str
-    source: str
-    id: str | None = None
+
+def suffix(name: str) -> str:
+    """The last suffix of a file's name, in small letters. Some browsers write their own behind a notebook's."""
+    return Path(re.sub(r"(\.ipynb)\.(json|txt)$", r"\1", name.lower())).suffix
 
 
 def read_bytes(path: Path, limit: int = limits.MAX_FILE) -> bytes:
@@ -99,22 +101,37 @@ def submitted_cells(data: bytes) -> list[SubmittedCell]:
     if len(data) > limits.MAX_NOTEBOOK or sum(map(data.count, (b",", b"[", b"{"))) > limits.MAX_PARTS:
         raise Refused("the notebook is too large, even without its outputs. Hand it in with only your answers")
     try:
-        notebook = json.loads(data.decode("utf-8-sig"))
-    except UnicodeDecodeError:
-        raise Refused("the notebook is not text in UTF-8") from None
-    except (ValueError, RecursionError, MemoryError) as error:
-        raise Refused(f"the notebook is not valid JSON: {str(error)[:100]}") from None
-    if not isinstance(notebook, dict):
-        raise Refused("the file is not a notebook")
-    listed = notebook.get("cells")
-    if listed is None and isinstance(notebook.get("worksheets"), list):  # notebooks of ten years ago
-        sheets = [sheet.get("cells") for sheet in notebook["worksheets"] if isinstance(sheet, dict)]
-        listed = [cell for sheet in sheets if isinstance(sheet, list) for cell in sheet]
-    if not isinstance(listed, list):
-        raise Refused("the notebook has no cells")
+        listed = notebook_cells.read(data)
+    except ValueError as error:
+        raise Refused(str(error)) from None
     if len(listed) > limits.MAX_CELLS:
         raise Refused(f"the notebook has {len(listed)} cells, more than {limits.MAX_CELLS}")
-    return [_submitted_cell(cell) for cell in listed if isinstance(cell, dict)]
+    return [_bounded(notebook_cells.as_cell(cell)) for cell in listed]
+
+
+# Pictures as Markdown and HTML have them, in the cell itself or attached to it. The data come first: they are long.
+_DATA = re.compile(r"data:image/[\w.+-]{1,40};base64,([A-Za-z0-9+/=]*+)")
+_MARKDOWN_PICTURE = re.compile(r"!\[([^\]\n]{0,200})\]\((?:attachment:[^)\n]{1,200}|left-out:(\d+))[^)\n]{0,200}\)")
+_HTML_PICTURE = re.compile(r"<img\b[^<>]{0,500}?left-out:(\d+)[^<>]{0,500}>", re.IGNORECASE)
+PICTURE = "(A picture was here"
+
+
+def _bounded(cell: SubmittedCell) -> SubmittedCell:
+    """The cell with words in place of pictures and of a text that is too long. The other cells lose nothing by it."""
+    source = cell.source
+    if cell.kind == "markdown":
+        source = _DATA.sub(lambda found: f"left-out:{len(found[1]) * 3 // 4000}", source)
+        source = _MARKDOWN_PICTURE.sub(lambda found: _left_out(found[1], found[2]), source)
+        source = _HTML_PICTURE.sub(lambda found: _left_out("", found[1]), source)
+    if len(source) > limits.MAX_SOURCE:
+        source = f"This cell was left out: it has more than {limits.MAX_SOURCE} characters."
+        source = f"# {source}" if cell.kind == "code" else source
+    return replace(cell, source=source)
+
+
+def _left_out(title: str, kilobytes: str | None) -> str:
+    about = ", ".join(filter(None, [title.strip(), kilobytes and f"{kilobytes} kB"]))
+    return f"{PICTURE}{f': {about}' if about else ''}. It is in the notebook that was handed in.)"
 
 
 # A string, whole or cut off at the end of the file, or a bracket. Nothing is tried twice: time is linear.
@@ -147,26 +164,3 @@ def _without_outputs(data: bytes) -> bytes:
             kept.append(data[start : value.end() + 1])
             top = depth
     return b"".join([*kept, data[start:]]) if top is None else data
-
-
-def _submitted_cell(cell: dict[str, Any]) -> SubmittedCell:
-    source = cell.get("source", cell.get("input", ""))
-    if isinstance(source, list):
-        source = "".join(line for line in source if isinstance(line, str))
-    if not isinstance(source, str):
-        source = ""
-    if len(source) > limits.MAX_SOURCE:
-        raise Refused(f"a cell has more than {limits.MAX_SOURCE} characters")
-    source = source.encode("utf-8", "replace").decode("utf-8")  # half a character could not be written
-    metadata = cell.get("metadata")
-    mark = metadata.get("nbgrader") if isinstance(metadata, dict) else None
-    name = mark.get("grade_id") if isinstance(mark, dict) else None
-    kind, own = "code" if cell.get("cell_type") == "code" else "markdown", cell.get("id")
-    return SubmittedCell(
-        name if isinstance(name, str) else None, kind, one_newline(source), own if isinstance(own, str) else None
-    )
-
-
-def one_newline(text: str) -> str:
-    """Text with "\\n" for each new line: some editors write "\\r\\n", which makes no difference."""
-    return text.replace("\r\n", "\n").replace("\r", "\n")

@@ -353,6 +353,7 @@ class TrustedAutograde(Autograde):
         """Enter a result and put its folder in place: cut short anywhere, it is graded again."""
         place = Path(self._format_dest(assignment_id, student_id))
         given = ordinary_files(self._folder(assignment_id, "source"), self.coursedir.ignore)
+        before = results.entered_in(place)
         with staging.staging_folder(Path(self.coursedir.root)) as own:
             draft = draft_folder(own, {**handed_in.kept, **{path.name: path for path in given}, **files})
             for path in draft.iterdir():  # rights are given before anything is visible
@@ -361,7 +362,7 @@ class TrustedAutograde(Autograde):
                 draft.chmod(0o2775)
             # No folder is in place while it and the gradebook disagree.
             with replacing_folder(place, draft, aside=own / "old"):
-                writer.enter(assignment_id, student_id, handed_in.timestamp, notebooks)
+                writer.enter(assignment_id, student_id, handed_in.timestamp, notebooks, before)
         self.set_permissions(assignment_id, student_id)
 
 

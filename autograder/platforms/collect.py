@@ -21,7 +21,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from autograder.gradebook import scores
-from autograder.grading.submission import Refused, read_bytes
+from autograder.grading.submission import Refused, read_bytes, suffix
 from autograder.platforms import layouts, moodle, notebooks, roster, sources, times
 from autograder.platforms.names import Owner
 from autograder.reports.model import printable, show
@@ -137,7 +137,7 @@ class _Collector:
             top = file.path.parts[0]
             owner = layout.owner(top, tops[top])
             if owner is None:
-                if sources.kind(file.path.name) in (".ipynb", ".zip"):
+                if suffix(file.path.name) in (".ipynb", ".zip"):
                     self.rows.append(Row(str(file.path), LEFT_OUT, [f"not named as in {layouts.WORDS[platform]}"]))
                 continue
             one = students.setdefault(owner.key, {}).setdefault(owner.label, _HandedIn(owner))

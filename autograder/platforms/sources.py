@@ -8,7 +8,6 @@ cannot be read affects only that student.
 import contextlib
 import io
 import os
-import re
 import stat
 import zipfile
 from collections.abc import Callable, Iterator
@@ -20,7 +19,6 @@ from autograder.platforms import layouts
 from autograder.sandbox.limits import MAX_COLLECTED, MAX_DEPTH, MAX_FILES, MAX_UNPACKED
 from course.errors import CourseError
 
-_JUNK = ("__MACOSX", "Thumbs.db", "desktop.ini")
 _ENTRY = b"PK\x01\x02"  # with which each file in an archive's table of contents begins
 _OTHER_ARCHIVES = (".gz", ".tar", ".tgz", ".7z", ".rar", ".xz", ".bz2")
 
@@ -68,23 +66,19 @@ def opened(source: Path) -> Iterator[list[File]]:
 
 def _in_folder(source: Path) -> Iterator[File]:
     for folder, folders, names in os.walk(source):
-        folders[:] = sorted(name for name in folders if not _is_junk(name))
+        folders[:] = sorted(name for name in folders if not submission.is_junk(name))
         for name in sorted(names):
             path = Path(folder) / name
-            if not _is_junk(name):
+            if not submission.is_junk(name):
                 yield File(
                     PurePosixPath(path.relative_to(source)), lambda limit, path=path: submission.read_bytes(path, limit)
                 )
 
 
-def _is_junk(name: str) -> bool:
-    return name.startswith(".") or name in _JUNK
-
-
 def _path(info: zipfile.ZipInfo) -> PurePosixPath | None:
     """A member's path as text, or None for a folder or junk."""
     path = PurePosixPath(info.filename.replace("\\", "/").lstrip("/"))
-    junk = any(part != ".." and _is_junk(part) for part in path.parts)
+    junk = any(part != ".." and submission.is_junk(part) for part in path.parts)
     return None if info.is_dir() or not path.parts or junk else path
 
 
@@ -122,16 +116,11 @@ def contents(files: list[File]) -> Contents:
     return found
 
 
-def kind(name: str) -> str:
-    """The last suffix of a file's name, in small letters. Some browsers write one of theirs behind a notebook's."""
-    return PurePosixPath(re.sub(r"(\.ipynb)\.(json|txt)$", r"\1", name.lower())).suffix
-
-
 def _look(found: Contents, file: File, name: str, depth: int) -> None:
     found.files += 1
     if found.files > MAX_FILES:
         raise _TooMuch(f"more than {MAX_FILES} files: those after {name[-100:]!r} were not read")
-    suffix = kind(file.path.name)
+    suffix = submission.suffix(file.path.name)
     if suffix in _OTHER_ARCHIVES:
         found.left_out.append(f"{name!r} is not a zip: unpack it yourself")
     if suffix not in (".ipynb", ".zip"):

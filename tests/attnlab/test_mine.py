@@ -253,6 +253,25 @@ def test_a_stand_in_is_one_call_that_an_answer_may_not_make():
         assert words_used(ast.parse(source), words)
 
 
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda text: "\ufeff" + text,
+        lambda text: text.replace("def merge_heads", "# half an emoji: \\ud83d\\ndef merge_heads", 1),
+        lambda text: text.replace('"metadata": {}', '"metadata": []'),
+        lambda text: text.replace('"cell_type": "code"', '"cell_type": "code", "id": 3'),
+        lambda text: text.replace('"cells": [', '"cells": [null, {}, {"cell_type": "raw"},', 1),
+        lambda text: text.replace("\\n", "\\r\\n"),
+    ],
+)
+def test_a_notebook_is_read_as_forgivingly_as_by_the_grader(folder, change):
+    path = complete(folder)
+    changed = change(path.read_text("utf-8"))
+    assert changed != path.read_text("utf-8")
+    path.write_text(changed, "utf-8")
+    assert mine.merge_heads.__name__ == "merge_heads"
+
+
 def test_a_missing_notebook_a_broken_one_and_an_unknown_name_are_told(folder):
     words = refusal("merge_heads")
     assert "multi_head.ipynb" in words and "not in the folder of this one" in words

@@ -11,6 +11,7 @@ from nbgrader.api import Gradebook, MissingEntry
 from autograder.__main__ import main
 from autograder.gradebook import scores, writer
 from autograder.gradebook.writer import INDEXES, Writer
+from autograder.grading.results import Entered
 from course.folder import GRADEBOOK_URL
 from scripts import postgres
 
@@ -19,10 +20,10 @@ RESULT = {
     "softmax": {
         "missing": False,
         "grades": {
-            "check-a": [4.0, None, False],
-            "check-b": [0.0, 2.5, False],
-            "written": [None, None, False],
-            "task": [None, None, False],
+            "check-a": Entered(4.0, None, False, "a"),
+            "check-b": Entered(0.0, 2.5, False, "b"),
+            "written": Entered(None, None, False, "w"),
+            "task": Entered(None, None, False, "t"),
         },
         "comments": {"a": "No response.", "written": None, "task": None},
     }
@@ -156,6 +157,78 @@ def test_what_a_human_entered_stays_and_waits_for_a_look(url):
     found = entered(url)
     assert found["grades"]["check-a"] == (4.0, 3.0, None, True)
     assert found["comments"]["a"] == ("No response.", "Nearly.")
+
+
+def decide(url, **cells) -> None:
+    """Enter scores as a human does in formgrader, which ends the wait."""
+    with Gradebook(url, "attention") as gradebook:
+        for name, values in cells.items():
+            grade = gradebook.find_grade(name.replace("_", "-"), "softmax", "softmax", "ada")
+            grade.needs_manual_grade = False
+            for column, value in values.items():
+                setattr(grade, column, value)
+        gradebook.db.commit()
+
+
+def enter_again(url, **changed: Entered) -> dict:
+    """Enter the result again, with other points or answers for some cells; returns the grades."""
+    (plan,) = RESULT.values()
+    grades = {**plan["grades"], **{name.replace("_", "-"): value for name, value in changed.items()}}
+    with Writer(url, "attention") as into:
+        into.enter("softmax", "ada", None, {"softmax": {**plan, "grades": grades}}, {"softmax": plan["grades"]})
+    return entered(url)["grades"]
+
+
+DECIDED = {"check_a": {"manual_score": 3.0}, "check_b": {"extra_credit": 1.0}, "written": {"manual_score": 3.5}}
+
+
+def test_what_a_human_decided_holds_while_what_it_judged_is_the_same(url):
+    enter(url)
+    decide(url, **DECIDED)
+    assert enter_again(url) == {
+        "check-a": (4.0, 3.0, None, False),
+        "check-b": (0.0, None, 1.0, False),
+        "written": (None, 3.5, None, False),
+        "task": (None, None, None, True),  # nobody has looked
+    }
+
+
+@pytest.mark.parametrize(
+    "changed, wanted",
+    [
+        ({"check_a": Entered(4.0, None, False, "another")}, (4.0, 3.0, None, True)),
+        ({"check_a": Entered(2.0, None, False, "a")}, (2.0, 3.0, None, True)),
+        ({"check_b": Entered(0.0, 2.0, False, "another")}, (0.0, None, 1.0, True)),
+        ({"written": Entered(None, None, False, "another")}, (None, 3.5, None, True)),
+    ],
+)
+def test_and_waits_for_a_look_when_that_has_changed(url, changed, wanted):
+    enter(url)
+    decide(url, **DECIDED)
+    (name,) = changed
+    found = enter_again(url, **changed)
+    assert found.pop(name.replace("_", "-")) == wanted
+    assert [waits for *_, waits in found.values()].count(True) == 1  # the task
+
+
+def test_a_doubt_that_a_human_has_settled_does_not_come_back_and_a_new_one_does(url):
+    doubted = {"check_a": Entered(0.0, None, True, "a")}
+    enter(url)
+    assert enter_again(url, **doubted)["check-a"] == (0.0, None, None, True)
+    with Writer(url, "attention") as into:
+        decide(url, check_a={})
+        result = {
+            "softmax": {**RESULT["softmax"], "grades": {**RESULT["softmax"]["grades"], "check-a": doubted["check_a"]}}
+        }
+        into.enter("softmax", "ada", None, result, {"softmax": result["softmax"]["grades"]})
+    assert entered(url)["grades"]["check-a"] == (0.0, None, None, False)
+
+
+def test_extra_credit_of_which_nothing_is_recorded_is_the_graders(url):
+    enter(url)
+    decide(url, check_b={"extra_credit": 1.0})
+    enter(url)
+    assert entered(url)["grades"]["check-b"] == (0.0, None, 2.5, False)
 
 
 def test_lateness_costs_what_the_plugin_says_and_a_missing_notebook_nothing(url):

@@ -178,8 +178,23 @@ def test_a_notebook_is_found_by_its_name_in_any_folder(tmp_path):
     places = ("b/softmax.ipynb", "softmax.ipynb", "masks.ipynb", ".ipynb_checkpoints/rope.ipynb")
     write_files(tmp_path, {place: place for place in places})
     found, refused, notes = run.handed_in(tmp_path, ["softmax", "rope"])
-    assert found == {"softmax": b"softmax.ipynb"} and not refused
+    assert found == {"softmax": b"softmax.ipynb", "masks": b"masks.ipynb"} and not refused
     assert notes == ["softmax.ipynb was handed in more than once; softmax.ipynb was used."]
+
+
+@pytest.mark.parametrize(
+    "places, used",
+    [
+        (["softmax_ann.ipynb", "__MACOSX/._softmax_ann.ipynb", "._softmax_ann.ipynb"], {"softmax"}),
+        (["softmax (1).ipynb", "scratch.ipynb"], {"softmax (1)", "scratch"}),  # recognized by their cells later
+        (["a/SOFTMAX.IPYNB"], {"softmax"}),
+        (["softmax.ipynb.json"], {"softmax"}),
+        (["a/softmax (1).ipynb", "b/softmax (1).ipynb"], {"softmax (1)", "softmax (1) (copy)"}),
+    ],
+)
+def test_what_macs_browsers_and_hurried_hands_make_of_a_zip_is_found(tmp_path, places, used):
+    write_files(tmp_path, {place: place for place in places})
+    assert set(run.handed_in(tmp_path, ["softmax"])[0]) == used
 
 
 def test_a_link_is_not_followed(tmp_path):

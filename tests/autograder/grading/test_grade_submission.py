@@ -132,8 +132,8 @@ def test_without_a_fitting_file_it_is_0_with_a_reason_for_a_human_to_confirm(cas
     entered, files = messages.unwrap(grade_submission.grade(assignment, packed))
     (entry,) = entered["notebooks"].values()
     assert not entry["missing"]
-    assert {score for score, _, _ in entry["grades"].values()} == {0.0}
-    assert all(look for _, _, look in entry["grades"].values())
+    assert {score for score, *_ in entry["grades"].values()} == {0.0}
+    assert all(look for _, _, look, _ in entry["grades"].values())
     assert all(comment.endswith("This counts as zero.") for comment in entry["comments"].values())
     page = nbformat.reads(files["toy.ipynb"].decode(), as_version=4)
     assert sanitize.is_grader_note(page.cells[0]) and STUB.format("double") in [c.source for c in page.cells]

@@ -303,6 +303,61 @@ def test_both_halves_of_an_answer_that_was_split_run_in_their_order(first):
     assert not (made.not_run or made.needs_confirmation)
 
 
+STUBBED = {**ANSWERS, "why": "Write here."}
+TEXT, PART = own("Because.", "markdown"), own("And so.", "markdown")
+
+
+def around_the_question(before=(), within="Why?", between=(), given="Write here.", after=()):
+    """The notebook as handed in, with these cells and texts around the written answer."""
+    cells = handed_in({**STUBBED, "question": within, "why": given})
+    question, why = named(cells, "question"), named(cells, "why")
+    cells[why + 1 : why + 1] = after
+    cells[question + 1 : question + 1] = between
+    cells[question:question] = before
+    return cells
+
+
+@pytest.mark.parametrize(
+    "around, text, where",
+    [
+        ({"after": [TEXT]}, "Because.", "beside"),
+        ({"between": [TEXT]}, "Because.", "beside"),
+        ({"before": [TEXT]}, "Because.", "beside"),
+        ({"after": [TEXT, PART]}, "Because.\n\nAnd so.", "beside"),
+        ({"given": "", "between": [TEXT], "after": [PART]}, "Because.\n\nAnd so.", "beside"),
+        ({"after": [own("# Because.\n# And so.")]}, "# Because.\n# And so.", "beside"),
+        ({"within": "Why?\n\nBecause."}, "Because.", "of the question"),
+        ({"within": "Because.\nWhy?"}, "Because.", "of the question"),
+    ],
+)
+def test_a_written_answer_in_another_cell_is_found_and_told_of(around, text, where):
+    made = reassemble(around_the_question(**around), RELEASED)
+    assert found(made)["why"] == text
+    assert f"why was empty; its text was found in the cell {where}" in " ".join(made.notes)
+    assert [cell.source for cell in made.notebook.cells].count(text) == 1
+    question = next(cell for cell in made.notebook.cells if nbgrader_of(cell).get("grade_id") == "question")
+    assert question.source == "Why? SCHEME"
+
+
+@pytest.mark.parametrize(
+    "around",
+    [
+        {},
+        {"after": [own("print(1)  # Because.")]},
+        {"within": "Why not?"},  # the question of another release
+        {"after": [own("# Doubles", "markdown")]},  # the handout's own
+    ],
+)
+def test_where_nothing_was_written_the_answer_is_as_released(around):
+    made = reassemble(around_the_question(**around), RELEASED)
+    assert found(made)["why"] == "Write here." and "was empty" not in " ".join(made.notes)
+
+
+def test_a_written_answer_in_its_cell_is_the_answer_whatever_is_beside_it():
+    made = reassemble(around_the_question(given="Mine.", after=[TEXT]), RELEASED)
+    assert found(made)["why"] == "Mine." and "Because." in [cell.source for cell in made.notebook.cells]
+
+
 def test_imports_alone_are_a_notebook_in_which_nothing_was_done():
     made = reassemble(handed_in()[1:2], RELEASED)
     assert order(made) == IN_ORDER and found(made)["double"] == STUB.format("double")

@@ -59,11 +59,46 @@ def test_odd_cells_become_harmless_ones():
     assert [c.source for c in found] == ["", "ab", "", "?"] and {c.name for c in found} == {None}
 
 
-def test_too_many_cells_and_too_long_ones_are_refused():
+def test_too_many_cells_are_refused():
     with pytest.raises(Refused, match="cells"):
         submitted_cells(notebook(*[cell("")] * (limits.MAX_CELLS + 1)))
-    with pytest.raises(Refused, match="characters"):
-        submitted_cells(notebook(cell("x" * (limits.MAX_SOURCE + 1))))
+
+
+def test_a_cell_that_is_too_long_is_left_out_alone():
+    long = "x" * (limits.MAX_SOURCE + 1)
+    first, second, third = submitted_cells(notebook(cell(long), {"cell_type": "markdown", "source": long}, cell("y")))
+    assert first.source.startswith("# This cell was left out: it has more than") and len(first.source) < 100
+    assert second.source.startswith("This cell was left out") and third.source == "y"
+
+
+DATA = "A" * 4_000_000  # three megabytes of a picture
+
+
+@pytest.mark.parametrize(
+    "source, shown",
+    [
+        (
+            f"before\n![photo](data:image/jpeg;base64,{DATA})\nafter",
+            "before\n(A picture was here: photo, 3000 kB. It is in",
+        ),
+        (
+            f'before\n<img src="data:image/png;base64,{DATA}" width="5"/>\nafter',
+            "before\n(A picture was here: 3000 kB. It is in",
+        ),
+        ("before\n![my sketch](attachment:image.png)\nafter", "before\n(A picture was here: my sketch. It is in"),
+        ("before\n![](attachment:image.png)\nafter", "before\n(A picture was here. It is in"),
+    ],
+)
+def test_a_picture_in_a_text_costs_nothing_and_words_stand_in_its_place(source, shown):
+    found, other = submitted_cells(notebook({"cell_type": "markdown", "source": source}, cell("y")))
+    assert found.source.startswith(shown) and found.source.endswith("handed in.)\nafter") and other.source == "y"
+
+
+def test_data_in_code_and_pictures_of_another_place_stay():
+    code = 'picture = "data:image/png;base64,AAAA"'
+    text = "![a](https://example.org/a.png) and data:image"
+    found = submitted_cells(notebook(cell(code), {"cell_type": "markdown", "source": text}))
+    assert [one.source for one in found] == [code, text]
 
 
 def test_a_notebook_of_an_old_format_is_read():
