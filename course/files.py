@@ -39,10 +39,14 @@ def write_whole(path: Path, data: bytes, mode: int = 0o644) -> None:
 
 
 def draft_folder(parent: Path, contents: Mapping[str, bytes | Path]) -> Path:
-    """Make a folder with these files inside another one; a path stands for the file to copy."""
+    """Make a folder with these files inside another one; a path stands for the file to copy.
+
+    contents: by names, which may have folders
+    """
     made = parent / "draft"
     made.mkdir()
     for name, content in contents.items():
+        (made / name).parent.mkdir(parents=True, exist_ok=True)
         if isinstance(content, Path):
             shutil.copy(content, made / name)
         else:

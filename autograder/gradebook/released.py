@@ -95,14 +95,19 @@ def _hidden_test_of(cell: ReleasedCell) -> str | None:
 def _in_sequence(official: list[ReleasedCell], path: Path, assignment: str) -> list[ReleasedCell]:
     """The gradebook's cells and the plain ones, as they follow each other in the released notebook."""
     try:
-        cells = nbformat.read(path, as_version=4).cells
+        notebook = nbformat.read(path, as_version=4)
     except (OSError, ValueError, nbformat.reader.NotJSONError) as error:
         why = getattr(error, "strerror", None) or str(error).splitlines()[0][:100]
         raise CourseError(
             f"{path} cannot be read ({why}); `nbgrader generate_assignment {assignment}` makes it again"
         ) from None
+    if (language := _language(notebook.metadata)) not in {"python", "ipython"}:
+        raise CourseError(
+            f"{path.name} is a notebook in {language}, and only Python is graded in the sandbox. nbgrader's own way, "
+            f"`AUTOGRADER_STOCK=1 nbgrader autograde {assignment}`, runs it with your rights if its kernel is there"
+        )
     left, found = {cell.name: cell for cell in official}, []
-    for cell in cells:
+    for cell in notebook.cells:
         text, name = one_newline(cell.source), nbgrader_of(cell).get("grade_id")
         if name in left:
             found.append(replace(left.pop(name), given=text, id=cell.get("id")))
@@ -110,6 +115,14 @@ def _in_sequence(official: list[ReleasedCell], path: Path, assignment: str) -> l
             kind = "code" if cell.cell_type == "code" else "markdown"
             found.append(ReleasedCell(None, kind, text, id=cell.get("id")))
     return [*found, *left.values()]
+
+
+def _language(metadata) -> str:
+    """The language that a notebook says it is in; Python if it says nothing."""
+    kernel = metadata.get("kernelspec", {})
+    known = metadata.get("language_info", {}).get("name") or kernel.get("language")
+    name = str(kernel.get("name", "python"))
+    return str(known).lower() if known else "python" if "python" in name.lower() else name
 
 
 def _official_cells(notebook: api.Notebook) -> list[ReleasedCell]:

@@ -200,6 +200,7 @@ class _Assignment:
                 self._hidden[name] = content
             else:
                 self.given[name] = Path(self._folder.name) / name
+                self.given[name].parent.mkdir(parents=True, exist_ok=True)
                 self.given[name].write_bytes(content)
         self.material = functools.cache(lambda name: hidden_tests.unpacked(self._hidden[name]))
 

@@ -100,7 +100,7 @@ class Record(TypedDict):
 
 
 class Entered(NamedTuple):
-    """What was entered for a graded cell, and a hash of what it judged: the question, the answer and what is between.
+    """The points of a graded cell, and a hash of what they judge: the question, the answer and what is between.
 
     A human's decision holds as long as these are the same.
     """

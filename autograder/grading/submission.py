@@ -22,7 +22,7 @@ class Refused(Exception):
 
 
 def is_junk(name: str) -> bool:
-    """Whether a file or folder of this name is left behind by a file manager, or hidden, and nobody's work."""
+    """Whether a file or folder of this name is hidden, or left behind by a file manager."""
     return name.startswith(".") or name in {"__MACOSX", "Thumbs.db", "desktop.ini"}
 
 

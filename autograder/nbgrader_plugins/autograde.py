@@ -71,7 +71,8 @@ class TrustedAutograde(Autograde):
     given_files = List(
         Unicode(),
         ["*"],
-        help="Patterns of the instructor's own files next to the source notebook that code may read in the jail.",
+        help="Patterns of the instructor's own files next to the source notebook, and in folders there, that code may "
+        "read and import in the jail.",
     ).tag(config=True)
     lend_before_due = Bool(
         False,
@@ -282,12 +283,12 @@ class TrustedAutograde(Autograde):
         with Gradebook(self.coursedir.db_url, self.coursedir.course_id) as gradebook:
             plans = released.plans(gradebook, assignment_id, self._folder(assignment_id, "release"))
             self._check_what_is_lent(plans, scores.due_dates(gradebook))
-        given = [
-            path
-            for path in ordinary_files(source, self.coursedir.ignore)
-            if any(fnmatch.fnmatchcase(path.name, pattern) for pattern in self.given_files)
-        ]
-        if sum(path.stat().st_size for path in given) > MAX_GIVEN:
+        given = {
+            name: path
+            for name, path in ordinary_files(source, self.coursedir.ignore).items()
+            if any(fnmatch.fnmatchcase(name, pattern) for pattern in self.given_files)
+        }
+        if sum(path.stat().st_size for path in given.values()) > MAX_GIVEN:
             self._stop(
                 f"the files in {source} are more than {MAX_GIVEN >> 20} MB; name those that code may read in "
                 "TrustedAutograde.given_files"
@@ -307,7 +308,7 @@ class TrustedAutograde(Autograde):
         return messages.pack_assignment(
             plans,
             settings,
-            {path.name: path.read_bytes() for path in given},
+            {name: path.read_bytes() for name, path in given.items()},
             hidden,
             released.fingerprint(plans, Path(self.coursedir.root)),
         )
@@ -355,11 +356,10 @@ class TrustedAutograde(Autograde):
         given = ordinary_files(self._folder(assignment_id, "source"), self.coursedir.ignore)
         before = results.entered_in(place)
         with staging.staging_folder(Path(self.coursedir.root)) as own:
-            draft = draft_folder(own, {**handed_in.kept, **{path.name: path for path in given}, **files})
-            for path in draft.iterdir():  # rights are given before anything is visible
-                path.chmod(int(str(self.permissions), 8))
-            if self.coursedir.groupshared:
-                draft.chmod(0o2775)
+            draft = draft_folder(own, {**handed_in.kept, **given, **files})
+            folders = 0o2775 if self.coursedir.groupshared else 0o755
+            for path in [draft, *draft.rglob("*")]:  # rights are given before anything is visible
+                path.chmod(folders if path.is_dir() else int(str(self.permissions), 8))
             # No folder is in place while it and the gradebook disagree.
             with replacing_folder(place, draft, aside=own / "old"):
                 writer.enter(assignment_id, student_id, handed_in.timestamp, notebooks, before)

@@ -75,17 +75,14 @@ def _kept_files(folder: Path, allowed_files: Iterable[str], notes: list[str]) ->
     return kept
 
 
-def ordinary_files(folder: Path, ignore: Iterable[str]) -> list[Path]:
-    """The instructor's files in a source notebook's folder."""
-    if not folder.is_dir():
-        return []
-    return [
-        path
-        for path in sorted(folder.iterdir())
-        if path.is_file()
-        and path.suffix != ".ipynb"
-        and not any(fnmatch.fnmatch(path.name, pattern) for pattern in ignore)
-    ]
+def ordinary_files(folder: Path, ignore: Iterable[str]) -> dict[str, Path]:
+    """The instructor's files beside a source notebook and in folders there, by their names in that folder."""
+    there = (path.relative_to(folder) for path in sorted(folder.rglob("*")) if path.is_file())
+    return {
+        name.as_posix(): folder / name
+        for name in there
+        if name.suffix != ".ipynb" and not any(fnmatch.fnmatch(part, one) for part in name.parts for one in ignore)
+    }
 
 
 class FileCache:

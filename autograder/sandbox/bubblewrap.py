@@ -143,6 +143,7 @@ class Unconfined(Jail):
         self._folder = tempfile.TemporaryDirectory(prefix="attempt-", ignore_cleanup_errors=True)
         home, self._mark = self._folder.name, secrets.token_hex(16)  # its descendants inherit the mark
         for name, path in self.files.items():
+            (Path(home) / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(path, Path(home) / name)
         environment = {**inner_environment(), "HOME": home, "ATTEMPT": self._mark}
         self.process = start([*set_limits(self.limits), *self.program], self.passed, cwd=home, env=environment)
@@ -230,6 +231,7 @@ def inner_environment() -> dict[str, str]:
         "PYTHONDONTWRITEBYTECODE": "1",
         **{f"{library}_NUM_THREADS": "1" for library in ("OMP", "OPENBLAS", "MKL")},
         "ATTNLAB_MODEL": "",
+        "NBGRADER_EXECUTION": "autograde",  # as nbgrader tells tests in which of its commands they run
         "MPLBACKEND": "module://matplotlib_inline.backend_inline",
     }
 

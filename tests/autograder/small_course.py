@@ -18,6 +18,7 @@ from autograder.grading.execution import Cell, evaluate
 from autograder.grading.reassembly import ReleasedCell
 from course import assemble, catalog, cells, release
 from course.kit.exercise import compact
+from tests.conftest import write_files
 
 ASSIGNMENT = "basics"
 SEED = "20261122"  # any number; which points some wrong answers earn depends on it
@@ -93,16 +94,24 @@ def own() -> nbformat.NotebookNode:
     )
 
 
-def make(course: Path, notebooks: dict[str, nbformat.NotebookNode], students=(), assignment: str = ASSIGNMENT) -> None:
-    """Release an assignment of these notebooks in an empty course folder, for these students."""
+def make(
+    course: Path,
+    notebooks: dict[str, nbformat.NotebookNode],
+    students=(),
+    assignment: str = ASSIGNMENT,
+    beside: dict[str, str] | None = None,
+) -> None:
+    """Release an assignment of these notebooks in an empty course folder, for these students.
+
+    beside: files of the instructor's, which code may read in the jail
+    """
     source = course / "source" / assignment
     source.mkdir(parents=True)
     for name, notebook in notebooks.items():
         for number, cell in enumerate(notebook.cells):
             cell["id"] = f"{name.replace('_', '-')}-{number}"
         nbformat.write(notebook, source / f"{name}.ipynb")
-    # A file of the instructor's, which code may read in the jail.
-    (source / "words.txt").write_text("the cat sat\n")
+    write_files(source, beside or {"words.txt": "the cat sat\n"})
     release.nbgrader("generate_assignment", assignment, course=course)
     with book(course) as gradebook:
         gradebook.update_or_create_assignment(assignment, duedate=sample_class.DUE.replace(tzinfo=None))

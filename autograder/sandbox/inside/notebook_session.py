@@ -386,6 +386,8 @@ def serve(shell, incoming, outgoing) -> None:
     job = codec.read(incoming)
     if job["references"]:
         provide_references(**job["references"])
+    if any(not name.startswith(".") for name in os.listdir()):
+        sys.path.insert(0, os.getcwd())  # the instructor's modules beside the notebook can be imported, as in Jupyter
     channels = dict(zip(job["answers"], job["channels"]))
     while (request := codec.read(incoming)) is not None:
         if "cell" in request:
