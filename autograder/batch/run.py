@@ -1,5 +1,6 @@
 """`python -m autograder grade ASSIGNMENT...`: grade submissions, several at a time."""
 
+import glob
 import logging
 import os
 import sys
@@ -13,9 +14,11 @@ from tqdm.contrib.logging import logging_redirect_tqdm
 from traitlets.config.loader import PyFileConfigLoader
 
 from autograder.batch import workers as pools
+from autograder.gradebook import scores
 from autograder.nbgrader_plugins.autograde import TrustedAutograde
 from autograder.sandbox import bubblewrap
-from course.folder import COURSE_DIR, ROOT, course_folder, existing_gradebook
+from course.errors import CourseError
+from course.folder import COURSE_DIR, ROOT, course_folder
 
 LOOK_SECONDS = 5.0  # between two checks by --watch
 
@@ -36,7 +39,7 @@ def grade(
     """
     bubblewrap.ensure()
     course = course_folder(course)
-    existing_gradebook(course)
+    _ensure_known(course, assignment, student)
     graders = [configured(name, course, force, student) for name in assignment]
     todo = [grader.due() for grader in graders]
     workers = workers or pools.worker_count(sys.maxsize if watch else sum(map(len, todo)))
@@ -59,6 +62,16 @@ def grade(
             except KeyboardInterrupt:
                 return status
             todo = [grader.due() for grader in graders]
+
+
+def _ensure_known(course: Path, assignments: list[str], student: str | None) -> None:
+    """Raise CourseError for an assignment or a student that neither the gradebook nor the submitted folder has."""
+    with scores.opened(course) as gradebook:
+        for assignment in assignments:
+            scores.find_assignment(gradebook, assignment)
+        known = {row.id for row in scores.students(gradebook)}
+    if student and student not in known and not glob.glob(student, root_dir=course / "submitted"):
+        raise CourseError(f"unknown student {student!r}: neither in the gradebook nor in {course / 'submitted'}")
 
 
 def _grade(name: str, grader, todo: list[tuple[str, str]]) -> int:

@@ -134,13 +134,18 @@ def due_dates(gradebook: Gradebook) -> dict[str, datetime.datetime]:
     return found
 
 
-def read(gradebook: Gradebook, assignment: str) -> Scores:
-    """Read one assignment. Raises CourseError if the gradebook has none of that name."""
+def find_assignment(gradebook: Gradebook, assignment: str) -> api.Assignment:
+    """Find an assignment. Raises CourseError, with the known names, if the gradebook has none of that name."""
     try:
-        found = gradebook.find_assignment(assignment)
+        return gradebook.find_assignment(assignment)
     except api.MissingEntry:
         known = ", ".join(sorted(other.name for other in gradebook.assignments)) or "none"
         raise CourseError(f"unknown assignment {assignment!r}; in the gradebook: {known}") from None
+
+
+def read(gradebook: Gradebook, assignment: str) -> Scores:
+    """Read one assignment. Raises CourseError if the gradebook has none of that name."""
+    found = find_assignment(gradebook, assignment)
     cells = {
         cell.id: Cell(notebook.name, cell.name, kind or cell.cell_type, cell.max_score or 0.0)
         for notebook in sorted(found.notebooks, key=lambda notebook: notebook.name)

@@ -37,6 +37,7 @@ class _Table(ExportPlugin):
     course = Unicode("", help="The course's folder; as everywhere by default.").tag(config=True)
     class_list = Unicode("", help="A class list of the platform, whose ids the table should use.").tag(config=True)
     pending = Bool(False, help="Also write totals that wait for a human, as they are so far.").tag(config=True)
+    left_out: tuple[str, ...] = ()  # students whose grades are not in the table, since the class list lacks them
 
     def export(self, gradebook: Gradebook) -> None:
         wanted, chosen = set(map(str, self.assignment)), set(map(str, self.student))
@@ -54,6 +55,9 @@ class _Table(ExportPlugin):
             self.log.warning("totals that wait for a human are %s: %s", self.what_waits(), ", ".join(shorten(waiting)))
         place = self.to or self.default
         csv_table.write(place, self.rows(students, found))
+        if self.left_out:
+            count = f"{len(self.left_out)} student{'s' if len(self.left_out) != 1 else ''} with a submission"
+            self.log.error("%s not in %s, so not in the table: %s", count, self.class_list, ", ".join(self.left_out))
         self.log.info("%d students in %s", len(students), place)
 
     def rows(self, students: list, found: list[Scores]) -> Iterator[list]:
@@ -72,6 +76,26 @@ class _Table(ExportPlugin):
         if found.kind not in (kind, roster.OWN):
             raise CourseError(f"{self.class_list} is a class list of {found.kind}, and this is a table for {kind}")
         return found
+
+    def ids(self, listed: roster.Roster, numbers: dict[str, str], students: list, found: list[Scores]) -> list[str]:
+        """Return nbgrader's ids of the students in a platform's list, and tell who is missing on either side.
+
+        They are found by the number under which they were collected, by id, and by id in other letters' case.
+        numbers: the platform's, by nbgrader's id
+        """
+        known = {student.id for student in students}
+        by_number = {number: student for student, number in numbers.items() if student in known}
+        by_case = {student.casefold(): student for student in known}
+        ids = []
+        for row in listed.students:
+            same = row.id if row.id in known else by_case.get(row.id.casefold(), row.id)
+            ids.append(by_number.get(row.numbers.get(listed.kind, ""), same))
+        if unknown := [row.name or row.id for row, student in zip(listed.students, ids) if student not in known]:
+            names = ", ".join(shorten(unknown))
+            self.log.warning("in %s, and not in the gradebook: %s", self.class_list, names)
+        graded = {student for one in found for student in one.submissions}
+        self.left_out = tuple(sorted(graded & known - set(ids)))
+        return ids
 
     def totals(self, student: str, found: list[Scores]) -> list[float | None]:
         submissions = [one.submissions.get(student) for one in found]
@@ -121,16 +145,16 @@ class Canvas(_Table):
     def rows(self, students, found):
         yield [*canvas.COLUMNS, *(one.assignment for one in found)]
         yield ["    Points Possible", "", "", "", "", *(_number(one.max_score) for one in found)]
-        for student, who in self.named(students):
+        for student, who in self.named(students, found):
             yield [*who, *self.totals(student, found)]
 
-    def named(self, students) -> Iterator[tuple[str, list[str]]]:
+    def named(self, students, found) -> Iterator[tuple[str, list[str]]]:
         """Ids of students, and how Canvas names them: by its own list, or by what was collected from it."""
         course = course_folder(Path(self.course) if self.course else None)
         listed, numbers = self.listed(students, canvas.NAME), collect.numbers(canvas.NAME, course)
         if listed and listed.kind == canvas.NAME:
-            for student in listed.students:
-                yield student.id, [student.row.get(name, "") for name in canvas.COLUMNS]
+            for student, row in zip(self.ids(listed, numbers, students, found), listed.students):
+                yield student, [row.row.get(name, "") for name in canvas.COLUMNS]
             return
         for student in listed.students if listed else []:
             if student.numbers[canvas.NAME]:
@@ -158,26 +182,28 @@ class Moodle(_Table):
     def rows(self, students, found):
         listed = self.listed(students, moodle.NAME)
         if listed and listed.kind == moodle.NAME:
-            yield from self.worksheet(listed, found)
+            yield from self.worksheet(listed, students, found)
             return
         items = [f"Assignment: {one.assignment} (Real)" for one in found]
         yield [*moodle.COLUMNS, *items]
         for student in students:
             yield [student.first_name, student.last_name, student.id, student.email, *self.totals(student.id, found)]
 
-    def worksheet(self, listed: roster.Roster, found: list[Scores]) -> Iterator[list]:
+    def worksheet(self, listed: roster.Roster, students: list, found: list[Scores]) -> Iterator[list]:
         """The worksheet as it was, with grades. One of another scale would be filled with wrong ones."""
         if len(found) != 1:
             raise CourseError("a grading worksheet belongs to one assignment: name it")
+        course = course_folder(Path(self.course) if self.course else None)
+        numbers = collect.numbers(moodle.NAME, course, found[0].assignment)
         yield listed.head
-        for student in listed.students:
+        for student, key in zip(listed.students, self.ids(listed, numbers, students, found)):
             most = student.row.get("Maximum Grade", "")
             if most and most.replace(",", ".") != f"{found[0].max_score:.2f}":
                 raise CourseError(
                     f"the worksheet has a maximum grade of {most}, and {found[0].assignment} of "
                     f"{found[0].max_score:.2f}: set it in the assignment, and download the worksheet again"
                 )
-            (total,) = self.totals(student.id, found)
+            (total,) = self.totals(key, found)
             row = student.row if total is None else {**student.row, "Grade": total}
             yield [row.get(name, "") for name in listed.head]
 
@@ -227,8 +253,8 @@ FORMATS = {"by-exercise": ByExercise, "canvas": Canvas, "moodle": Moodle}
 
 def write(
     format: str, assignment: list[str], course: Path | None, to: Path, class_list: Path | None, pending: bool
-) -> None:
-    """Write a table in that format. Raises CourseError with a line that says why there is none."""
+) -> int:
+    """Write a table in that format; 1 if it lacks someone's grade. Raises CourseError with a line if there is none."""
     config = Config({"ExportPlugin": {"assignment": assignment}})
     exporter = FORMATS[format](
         to=str(to), course=str(course or ""), class_list=str(class_list or ""), pending=pending, config=config
@@ -238,3 +264,4 @@ def write(
     with scores.opened(course) as gradebook:
         exporter.export(gradebook)
     print(to)
+    return 1 if exporter.left_out else 0

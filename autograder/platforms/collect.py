@@ -362,9 +362,9 @@ def read_record(folder: Path) -> dict[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
-def numbers(platform: str, course: Path) -> dict[str, str]:
+def numbers(platform: str, course: Path, assignment: str = "*") -> dict[str, str]:
     """The platform's numbers of students, by their ids, as far as something was collected from there."""
-    return {student: number for student, number in _recorded(platform, course) if str(number).isdecimal()}
+    return {student: number for student, number in _recorded(platform, course, assignment) if str(number).isdecimal()}
 
 
 def _recorded(platform: str, course: Path, assignment: str = "*") -> Iterator[tuple[str, str]]:

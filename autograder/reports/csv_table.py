@@ -24,8 +24,8 @@ def write(path: Path, rows: Iterable[Iterable]) -> None:
 
 
 def harmless(value):
-    """A text on one line, with a quotation mark before a sign that begins a formula; numbers as they are."""
-    if not isinstance(value, str):
+    """A text on one line, with a quotation mark before a sign that begins a formula; numbers and a dash as they are."""
+    if not isinstance(value, str) or value == "-":
         return value
     if not value.isprintable():
         value = "".join(letter if letter.isprintable() else " " for letter in value)

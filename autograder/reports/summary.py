@@ -47,11 +47,15 @@ def score_table(report: ClassReport) -> tuple[list[str], list[list[str]]]:
             student.name,
             _total(student),
             *(_shown(student, exercise) for exercise in report.exercises),
-            f"{student.hours_late:.1f} h" if student.hours_late else "",
+            _late(student.hours_late),
             f"-{points(student.submission.penalty)}" if student.submission.penalty else "",
         ]
         for student in report.students
     ]
+
+
+def _late(hours: float) -> str:
+    return f"{hours:.1f} h" if hours >= 0.05 else "< 0.1 h" if hours else ""
 
 
 def _heading(report: ClassReport, exercise: Exercise) -> str:

@@ -160,8 +160,16 @@ def test_what_cannot_be_is_said_in_one_line(course, tmp_path, capsys, arguments,
 
 
 def test_an_assignment_without_submissions_is_reported(course, capsys):
-    assert main(["grade", "sofmax", "--course", str(course), "--workers", "1"]) == 0
-    assert "sofmax: nothing was handed in" in capsys.readouterr().err
+    shutil.rmtree(course / "submitted")
+    assert main(grading(course, "--workers", "1")) == 0
+    assert f"{small_course.ASSIGNMENT}: nothing was handed in" in capsys.readouterr().err
+
+
+def test_an_unknown_assignment_or_student_is_an_error(course, capsys):
+    assert main(["grade", "sofmax", "--course", str(course)]) == 2
+    assert f"unknown assignment 'sofmax'; in the gradebook: {small_course.ASSIGNMENT}" in capsys.readouterr().err
+    assert main(grading(course, "--student", "Amelie")) == 2
+    assert "unknown student 'Amelie'" in capsys.readouterr().err
 
 
 def test_a_scheduler_without_workers_says_so(course, tmp_path, monkeypatch, capsys):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import datetime
+import shutil
 
 import pytest
 from nbgrader.api import Gradebook
@@ -114,16 +115,44 @@ def test_canvas_numbers_come_from_what_was_collected_or_the_instructors_list(cou
     assert {row[3]: row[1] for row in rows}["ada"] == "12345" and {row[3]: row[1] for row in rows}["boris"] == "12346"
 
 
+LISTED = (
+    "Student,ID,SIS User ID,SIS Login ID,Section",
+    '"Lovelace, Ada",12345,,ada@uni.edu,S1',
+    '"Ö, Boris",12346,,BORIS,S1',
+    "Chiara,12347,,chiara,S1",
+    "Evil,12348,,evil,S1",
+    "Zoe,12349,,zoe,S1",
+)
+
+
+@pytest.mark.parametrize(
+    "rows, status, totals, words",
+    [
+        pytest.param(5, 0, ["9.5", "", "6.25", "0"], None, id="by number, and in another case"),
+        pytest.param(3, 1, ["9.5", ""], "2 students with a submission not in {}, so not in the table: chiara, evil"),
+        pytest.param(6, 0, ["9.5", "", "6.25", "0", ""], "in {}, and not in the gradebook: Zoe"),
+    ],
+)
+def test_who_is_missing_in_the_list_or_in_the_gradebook_is_named(course, tmp_path, caplog, rows, status, totals, words):
+    copy, listed, to = shutil.copytree(course, tmp_path / "course"), tmp_path / "list.csv", tmp_path / "out.csv"
+    record = '{"platform": "canvas", "number": "12345"}'
+    write_files(tmp_path, {"course/collected/ada/softmax/record.json": record, "list.csv": "\n".join(LISTED[:rows])})
+    arguments = ["softmax", "--course", str(copy), "--roster", str(listed), "--to", str(to)]
+    assert main(["export", "canvas", *arguments]) == status
+    assert [line.rpartition(",")[2] for line in to.read_text("utf-8").splitlines()[2:]] == totals
+    assert words.format(listed) in caplog.text if words else str(listed) not in caplog.text
+
+
 WORKSHEET = "Identifier,Full name,Email address,Status,Grade,Maximum Grade,Last modified (grade)\n"
 
 
 def test_moodles_worksheet_comes_back_with_its_grades(course, tmp_path):
-    rows = "Participant 7,Ada L,ADA@example.org,Submitted,,10.00,x\nParticipant 8,Zoe,z@example.org,,3,10.00,x\n"
+    rows = "Participant 7,Ada L,ADA@example.org,Submitted,,10.00,-\nParticipant 8,Zoe,z@example.org,,3,10.00,x\n"
     (tmp_path / "sheet.csv").write_text(WORKSHEET + rows)
     options = dict(assignment=["softmax"], class_list=str(tmp_path / "sheet.csv"))
     assert table(course, tmp_path, Moodle, **options) == [
         WORKSHEET.strip().split(","),
-        ["Participant 7", "Ada L", "ADA@example.org", "Submitted", "9.5", "10.00", "x"],
+        ["Participant 7", "Ada L", "ADA@example.org", "Submitted", "9.5", "10.00", "-"],
         ["Participant 8", "Zoe", "z@example.org", "", "3", "10.00", "x"],
     ]
     (tmp_path / "sheet.csv").write_text(f"{WORKSHEET}Participant 7,Ada L,ada@example.org,Submitted,,100.00,x\n")
