@@ -137,6 +137,12 @@ def _add_results(report: ClassReport, student: Student, course: Path, handed_in:
     elif fingerprint and graded.release != fingerprint:
         student.stale = True
         student.problems.append("graded under an older release: the scores are those of its cells, points and tests")
+    if student.submission.penalty and not student.submission.seconds_late:
+        student.stale = True
+        student.problems.append(
+            "has a penalty and is no longer late, since the due date or an extension was moved: grade this submission "
+            "again with --force"
+        )
     student.review += notes
     several = len({exercise.notebook for exercise in report.exercises}) > 1
     for name, (work, records) in notebooks.items():

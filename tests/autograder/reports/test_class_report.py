@@ -182,6 +182,16 @@ def test_a_penalty_takes_no_more_than_there_is(course):
     assert (course.student("ada").total, course.student("ada").hours_late) == (0, 50)
 
 
+def test_a_penalty_of_someone_who_is_no_longer_late_is_stale(course):
+    """As after the due date was moved for all: `grade` sees nothing new, and the points stay off."""
+    for student, hours in (("ada", 0), ("ben", 50), ("cleo", 0.01)):
+        course.grade(student, results(answer("mix", 1, 0)), mix=2, hours=hours, penalty=1.0)
+    assert [student.name for student in course.report().students if student.stale] == ["ada"]
+    text = as_text(course.report())
+    assert "penalty of an earlier due date (ada)" in text and "no longer late" in text
+    assert "< 0.1 h" in text and " 0.0 h" not in text
+
+
 def test_what_a_human_gave_counts_instead_and_extra_credit_on_top(class_):
     class_.by_hand("ben", "check-mix", manual_score=3.5, extra_credit=0.25)
     assert class_.student("ben").total == 3.75 + 2 - 1.5
