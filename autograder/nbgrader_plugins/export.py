@@ -254,7 +254,7 @@ FORMATS = {"by-exercise": ByExercise, "canvas": Canvas, "moodle": Moodle}
 def write(
     format: str, assignment: list[str], course: Path | None, to: Path, class_list: Path | None, pending: bool
 ) -> int:
-    """Write a table in that format; 1 if it lacks someone's grade. Raises CourseError with a line if there is none."""
+    """Write a table in that format; 1 if it lacks a grade. Raises CourseError with a line if there is none."""
     config = Config({"ExportPlugin": {"assignment": assignment}})
     exporter = FORMATS[format](
         to=str(to), course=str(course or ""), class_list=str(class_list or ""), pending=pending, config=config

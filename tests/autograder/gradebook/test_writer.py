@@ -189,7 +189,7 @@ def test_what_a_human_decided_holds_while_what_it_judged_is_the_same(url):
         "check-a": (4.0, 3.0, None, False),
         "check-b": (0.0, None, 1.0, False),
         "written": (None, 3.5, None, False),
-        "task": (None, None, None, True),  # nobody has looked
+        "task": (None, None, None, True),  # no human has looked
     }
 
 

@@ -133,7 +133,7 @@ LISTED = (
         pytest.param(6, 0, ["9.5", "", "6.25", "0", ""], "in {}, and not in the gradebook: Zoe"),
     ],
 )
-def test_who_is_missing_in_the_list_or_in_the_gradebook_is_named(course, tmp_path, caplog, rows, status, totals, words):
+def test_students_missing_in_list_or_gradebook_are_named(course, tmp_path, caplog, rows, status, totals, words):
     copy, listed, to = shutil.copytree(course, tmp_path / "course"), tmp_path / "list.csv", tmp_path / "out.csv"
     record = '{"platform": "canvas", "number": "12345"}'
     write_files(tmp_path, {"course/collected/ada/softmax/record.json": record, "list.csv": "\n".join(LISTED[:rows])})

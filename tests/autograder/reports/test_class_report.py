@@ -182,7 +182,7 @@ def test_a_penalty_takes_no_more_than_there_is(course):
     assert (course.student("ada").total, course.student("ada").hours_late) == (0, 50)
 
 
-def test_a_penalty_of_someone_who_is_no_longer_late_is_stale(course):
+def test_a_penalty_of_a_student_no_longer_late_is_stale(course):
     """As after the due date was moved for all: `grade` sees nothing new, and the points stay off."""
     for student, hours in (("ada", 0), ("ben", 50), ("cleo", 0.01)):
         course.grade(student, results(answer("mix", 1, 0)), mix=2, hours=hours, penalty=1.0)
