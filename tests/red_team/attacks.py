@@ -450,7 +450,7 @@ def cells_three_thousand(notebook):
     notebook["cells"].extend(code_cell("1") for _ in range(3000))
 
 
-answer("cell_of_two_megabytes", "an answer of two megabytes", doors=NOTEBOOK, **UNREADABLE)("#" * (2 << 20))
+answer("cell_of_two_megabytes", "an answer of two megabytes", doors=NOTEBOOK)("#" * (2 << 20))  # left out alone
 only("file_symlink", "a link to another student's notebook", lambda path, kit: path.symlink_to(_other(kit)))
 only("file_pipe", "a pipe that would be read for ever", lambda path, kit: os.mkfifo(path))
 only("file_folder", "a folder with the notebook's name", lambda path, kit: path.mkdir())

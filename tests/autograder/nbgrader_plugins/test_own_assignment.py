@@ -1,4 +1,4 @@
-"""An assignment of the instructor's own: what lies beside its notebook is there in the jail as it is in Jupyter."""
+"""An assignment of the instructor's own: modules and data beside its notebook are there in the jail as in Jupyter."""
 
 import pytest
 from nbformat.v4 import new_code_cell, new_notebook
@@ -62,7 +62,7 @@ def test_modules_packages_and_data_beside_the_notebook_are_there_and_the_student
     assert (found["ada"]["score"], found["boris"]["score"]) == (len(TESTS), 2.0)
 
 
-def test_they_lie_beside_the_graded_notebook_too(course):
+def test_they_are_beside_the_graded_notebook_too(course):
     graded = course / "autograded" / "ada" / small_course.ASSIGNMENT
     assert (graded / "data" / "numbers.txt").read_text() == "7\n" and graded_in(graded).release
     assert (graded / "helper.py").read_text() == BESIDE["helper.py"] and not (graded / "__pycache__").exists()
