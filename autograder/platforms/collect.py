@@ -125,12 +125,13 @@ class _Collector:
     due: datetime.datetime | None
     longer: dict[str, datetime.timedelta]
     zone: datetime.tzinfo
+    alone: bool = False  # whether the source has a single outermost name
     rows: list[Row] = field(default_factory=list)
 
     def take(self, source: Path, files: list[sources.File]) -> None:
         tops = {file.path.parts[0]: len(file.path.parts) > 1 for file in files}
         layout = layouts.recognized(source, tops, self.assignment, self.zone, self.roster is not None)
-        platform = layout.kind
+        platform, self.alone = layout.kind, len(tops) == 1
         show(f"{printable(source.name)} is read as {layouts.WORDS[platform]}")
         students: dict[str, dict[str, _HandedIn]] = {}  # by key, then by label
         for file in files:
@@ -271,13 +272,18 @@ class _Collector:
         return row
 
     def _different(self, handed_in: _HandedIn) -> str:
-        """The names of plain files that would be the same student's, but hold different notebooks; or nothing."""
+        """The names of plain files that would be the same student's, but may be several students'; or nothing.
+
+        These are files without a folder, and folders in the only folder of a source. A file that begins with the
+        assignment's name does not begin with a student's.
+        """
         untimed = [file for file in handed_in.files if not handed_in.owners[file.path.parts[0]].time]
-        files = [file for file in untimed if len(file.path.parts) == 1]
-        if len(files) < 2:
-            return ""
+        files = [file for file in untimed if len(file.path.parts) == 1 or self.alone and len(file.path.parts) > 2]
         found = {path: data for path, data in sources.contents(files).notebooks.items() if self._is_mine(data, path)}
-        return ", ".join(sorted(found)) if len(set(found.values())) > 1 else ""
+        by_place = {PurePosixPath(path).parts[:2] for path in found}
+        named = handed_in.owner.label.casefold() == self.assignment.casefold()
+        several = len(set(found.values())) > 1 and len(by_place) > 1
+        return ", ".join(sorted(found)[:3]) if several or named and found else ""
 
     def _is_mine(self, data: bytes, path: str) -> bool:
         return notebooks.recognized(data, path, [*self.mine, *self.others]) in self.mine

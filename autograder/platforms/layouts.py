@@ -46,8 +46,9 @@ def recognized(source: Path, tops: dict[str, bool], assignment: str, zone: datet
     clones = {path.parent.name for path in source.glob("*/.git")} if source.is_dir() else set()
     layouts = [
         Layout(moodle.NAME, lambda name, is_folder: moodle.owner(name)),
-        Layout(canvas.NAME, lambda name, is_folder: canvas.owner(name)),
+        # Before Canvas: an assignment and logins with numbers look like its names too.
         Layout(BLACKBOARD, lambda name, is_folder: None if is_folder else names.attempt_owner(name, zone)),
+        Layout(canvas.NAME, lambda name, is_folder: canvas.owner(name)),
         Layout(brightspace.NAME, lambda name, is_folder: brightspace.owner(name, zone)),
         Layout(ilias.NAME, lambda name, is_folder: ilias.owner(name) if is_folder else None),
         Layout(EXCHANGE, lambda name, is_folder: names.exchange_owner(name, assignment, zone) if is_folder else None),
@@ -68,19 +69,20 @@ def _by_login(clones: set[str], assignment: str, has_roster: bool) -> Callable[[
     starts = {match.end() if (match := own.match(clone)) else 0 for clone in clones}
     common = os.path.commonprefix(sorted(clones))
     common = common[: common.rfind("-") + 1]
-    if len(starts) == 1 and starts != {0}:
+    known = len(starts) == 1 and starts != {0}
+    if known:
         (start,) = starts
-    elif len(clones) > 1 and common.count("-") <= 1:
-        start = len(common)
     elif has_roster:
         start = 0
+    elif len(clones) > 1 and common.count("-") <= 1:
+        start = len(common)
     else:
         raise CourseError(
             f"where do the logins begin in {', '.join(sorted(clones)[:3])}? Collect with --roster and a class list "
             "that has them in a column github"
         )
     return lambda name, is_folder: (
-        Owner(name[start:], logins=names.endings(name, "-")) if is_folder and name in clones else None
+        Owner(name[start:], logins=() if known else names.endings(name, "-")) if is_folder and name in clones else None
     )
 
 

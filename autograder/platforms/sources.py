@@ -53,7 +53,7 @@ class _TooMuch(Exception):
 def opened(source: Path) -> Iterator[list[File]]:
     """The files of a zip or a folder, without files that file managers leave behind. Raises CourseError."""
     if source.is_dir():
-        yield [*_in_folder(source)]
+        yield _without_wrapper([*_in_folder(source)])
         return
     try:
         archive = zipfile.ZipFile(source)
@@ -83,7 +83,7 @@ def _path(info: zipfile.ZipInfo) -> PurePosixPath | None:
 
 
 def _without_wrapper(files: list[File]) -> list[File]:
-    """Zips that were packed again have all in one folder: with this the names within are the outermost."""
+    """What was packed or unpacked again is all in one folder: with this the names within are the outermost."""
     depth = layouts.without_wrapper(file.path.parts for file in files)
     return [File(PurePosixPath(*file.path.parts[depth:]), file.read) for file in files]
 

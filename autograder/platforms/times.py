@@ -67,7 +67,7 @@ def known_time(text: str, zone: datetime.tzinfo = datetime.UTC) -> datetime.date
 def shown(time: datetime.datetime, zone: datetime.tzinfo) -> str:
     """Write a time of the gradebook in UTC, and in another zone beside it."""
     there = time.replace(tzinfo=datetime.UTC).astimezone(zone)
-    beside = "" if zone == datetime.UTC else f" ({there:%Y-%m-%d %H:%M} {zone})"
+    beside = "" if str(zone) == "UTC" else f" ({there:%Y-%m-%d %H:%M} {zone})"
     return f"{time} UTC{beside}"
 
 

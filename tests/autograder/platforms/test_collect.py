@@ -288,6 +288,10 @@ LAYOUTS = {
         "Softmax_s1002_attempt_2026-09-30-11-30-00_softmax (1).ipynb": ("s1002", "2026-09-30 18:30:00"),
         "Softmax_s1003_attempt_2026-09-30-12-00-00_my_softmax.ipynb": ("s1003", "2026-09-30 19:00:00"),
     },
+    "from Blackboard": {
+        f"Assignment_1_{login}_attempt_2026-09-29-10-30-00_softmax.ipynb": (login, "2026-09-29 17:30:00")
+        for login in ("1234561", "1234562", "1234563")
+    },
     "Brightspace": {
         "12-345 - Ada Lovelace - Sep 29, 2026 1030 AM/softmax.ipynb": ("Ada Lovelace", "2026-09-29 17:30:00"),
         "13-345 - Jean-Luc Roi- Sep 30, 2026 1205 PM/softmax.ipynb": ("Jean-Luc Roi", "2026-09-30 19:05:00"),
@@ -329,6 +333,31 @@ def test_plain_files_with_a_common_first_word_are_not_one_student(course, tmp_pa
     asked = next(row for row in rows if row.asks)
     assert "whose are softmax_ann.ipynb, softmax_bob.ipynb?" in asked.notes[0] and set(taken(course)) == {"cyd"}
     assert collect.print_outcome("softmax", rows) == 1
+
+
+def test_a_folder_around_the_students_folders_is_not_a_student(course, tmp_path):
+    files = {"class/ada/softmax.ipynb": FULL, "class/bo/softmax.ipynb": HALF}
+    (row,) = collect.collect("softmax", [write_files(tmp_path / "plain", files)], course)
+    assert "whose are class/ada/softmax.ipynb, class/bo/softmax.ipynb?" in row.notes[0] and row.asks
+    assert taken(course) == {}
+
+
+def test_a_file_that_begins_with_the_assignments_name_is_asked_about(course, tmp_path):
+    (row,) = collect.collect("softmax", [write_files(tmp_path / "plain", {"softmax_ann.ipynb": FULL})], course)
+    assert "whose are softmax_ann.ipynb?" in row.notes[0] and row.asks and taken(course) == {}
+
+
+def test_a_platforms_names_below_a_folder_are_read_as_in_its_zip(course, tmp_path):
+    files = {f"Abgaben/{name}": data for name, data, student in MOODLE if student}
+    collect.collect("softmax", [write_files(tmp_path / "unpacked", files)], course)
+    assert set(taken(course)) == {student for *_, student in MOODLE if student}
+
+
+def test_the_end_of_a_login_is_not_another_students(course, tmp_path):
+    (tmp_path / "students.csv").write_text("id,github\nkim,k\nann,ann-m\n")
+    source = clones(tmp_path / "clones", "softmax-ann-k", "softmax-ann-m")
+    rows = by_student(collect.collect("softmax", [source], course, tmp_path / "students.csv"))
+    assert set(taken(course)) == {"ann"} and "ann-k is not on the roster" in rows["ann-k"][1]
 
 
 def test_a_number_that_comes_under_another_id_is_asked_about(collected):

@@ -66,3 +66,11 @@ def test_a_name_of_two_months_is_read_in_neither_language(monkeypatch):
     monkeypatch.setattr(times, "LANGUAGES", ["pl", "hr"])
     monkeypatch.setattr(times, "_months", times._months.__wrapped__)
     assert times.known_time("3 listopad 2026") is None
+
+
+def test_a_time_is_shown_in_utc_and_beside_it_in_another_zone():
+    due = datetime.datetime(2026, 9, 30, 18)
+    assert [times.shown(due, zone) for zone in (datetime.UTC, zoneinfo.ZoneInfo("UTC"))] == [
+        "2026-09-30 18:00:00 UTC"
+    ] * 2
+    assert times.shown(due, BERLIN) == "2026-09-30 18:00:00 UTC (2026-09-30 20:00 Europe/Berlin)"
