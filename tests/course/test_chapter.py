@@ -1,5 +1,8 @@
 """Reading chapters: each mistake an author can make gets one line that names it."""
 
+import ast
+import re
+
 import pytest
 
 from course import catalog, chapter
@@ -69,3 +72,40 @@ def test_a_chapter_that_is_missing_or_does_not_fit_its_exercises_is_named(tmp_pa
 def test_real_chapters_read_and_keep_a_line_number_for_every_cell(stem):
     notebook = chapter.read(stem).notebook
     assert len(notebook.metadata["source_map"]) == len(notebook.cells)
+
+
+def first_uses(source: str) -> dict[str, ast.Name]:
+    """The first use of each name outside of functions, in the sequence in which they run, loop targets first."""
+    tree, inner = ast.parse(source), set()
+    for node in ast.walk(tree):
+        if isinstance(node, (ast.FunctionDef, ast.ClassDef, ast.Lambda, ast.ListComp, ast.GeneratorExp, ast.DictComp)):
+            inner |= {id(each) for each in ast.walk(node)} - {id(node)}
+    names = [n for n in ast.walk(tree) if isinstance(n, ast.Name) and id(n) not in inner]
+    names.sort(key=lambda n: (n.lineno, isinstance(n.ctx, ast.Store), n.col_offset))
+    return {name.id: name for name in reversed(names)}
+
+
+def loop_names(source: str) -> set[str]:
+    loops = (node.target for node in ast.walk(ast.parse(source)) if isinstance(node, ast.For))
+    return {n.id for target in loops for n in ast.walk(target) if isinstance(n, ast.Name)}
+
+
+def stored(source: str) -> set[str]:
+    found = (node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Name))
+    return {name.id for name in found if isinstance(name.ctx, ast.Store)}
+
+
+@pytest.mark.parametrize("stem", catalog.chapters())
+def test_no_loop_overwrites_a_name_that_a_later_cell_reads_as_an_earlier_one_set_it(stem):
+    cells = [cell.source for cell in chapter.read(stem).notebook.cells if cell.cell_type == "code"]
+    cells = [re.sub(r"^[%!].*$", "pass", source, flags=re.MULTILINE) for source in cells]
+    kept, overwritten = set(), {}
+    for number, source in enumerate(cells):
+        uses = first_uses(source)
+        read = {name.id for name in uses.values() if isinstance(name.ctx, ast.Load)}
+        assert not read & overwritten.keys(), dict.fromkeys(read & overwritten.keys(), f"read in cell {number}")
+        loops = loop_names(source)
+        overwritten |= dict.fromkeys(loops & kept, number)
+        set_here = stored(source) - loops
+        kept |= set_here
+        overwritten = {name: cell for name, cell in overwritten.items() if name not in set_here}

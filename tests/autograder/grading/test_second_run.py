@@ -264,6 +264,6 @@ def test_a_librarys_own_function_earns_nothing_until_a_human_has_looked(grade, e
     done = grade("softmax", extra=extra, softmax=source if elsewhere else f"{helper}\n{source}")
     others = {name: full(name) for name in catalog.exercises_of("softmax") if name != "softmax"}
     assert done.points == {**others, "softmax": 0}
-    score, _, doubtful = done.entries["notebooks"]["softmax"]["grades"]["check-softmax"]
+    score, _, doubtful, _ = done.entries["notebooks"]["softmax"]["grades"]["check-softmax"]
     assert (score, doubtful) == (0, True)
     assert "which does the whole work" in done.table("softmax")

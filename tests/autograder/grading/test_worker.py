@@ -33,7 +33,7 @@ def submission(student: str = "ada", own: bytes | None = None) -> bytes:
 
 def points(result: bytes) -> dict[str, list]:
     record, _ = messages.unwrap(result)
-    return {name: found["grades"]["test-double"] for name, found in record["notebooks"].items()}
+    return {name: found["grades"]["test-double"][:3] for name, found in record["notebooks"].items()}
 
 
 RIGHT = {"own": [2.0, None, False], "second": [2.0, None, False]}
