@@ -83,7 +83,7 @@ def _path(info: zipfile.ZipInfo) -> PurePosixPath | None:
 
 
 def _without_wrapper(files: list[File]) -> list[File]:
-    """What was packed or unpacked again is all in one folder: with this the names within are the outermost."""
+    """Sources that were packed again have all in one folder: with this the names within are the outermost."""
     depth = layouts.without_wrapper(file.path.parts for file in files)
     return [File(PurePosixPath(*file.path.parts[depth:]), file.read) for file in files]
 
