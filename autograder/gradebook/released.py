@@ -13,9 +13,9 @@ import nbformat
 from nbgrader import api
 from nbgrader.api import Gradebook
 
+from attnlab.notebook_cells import one_newline
 from autograder.grading.messages import Plan
 from autograder.grading.reassembly import ReleasedCell
-from autograder.grading.submission import one_newline
 from course import catalog, check_data
 from course.cells import exercise_of, nbgrader_of
 from course.errors import CourseError
@@ -121,8 +121,10 @@ def _language(metadata) -> str:
     """The language that a notebook says it is in; Python if it says nothing."""
     kernel = metadata.get("kernelspec", {})
     known = metadata.get("language_info", {}).get("name") or kernel.get("language")
+    if known:
+        return str(known).lower()
     name = str(kernel.get("name", "python"))
-    return str(known).lower() if known else "python" if "python" in name.lower() else name
+    return "python" if "python" in name.lower() else name
 
 
 def _official_cells(notebook: api.Notebook) -> list[ReleasedCell]:

@@ -90,10 +90,10 @@ class Writer:
     ) -> None:
         """Enter all scores, comments and penalties of a submission. Raises MissingEntry for an unknown assignment.
 
-        What a human entered or decided stays, and waits for another look only if something that it judged has changed.
+        Scores and decisions of a human stay, and wait for another look only if something that they judged has changed.
 
         notebooks: by name, as `grade_submission.grade` gives them
-        before: what was entered last, by notebook and cell; what differs from it in the gradebook is a human's
+        before: the last entries, by notebook and cell; a value in the gradebook that differs was typed by a human
         """
         known = self._known(assignment)
         try:
@@ -193,7 +193,7 @@ class Writer:
 
 
 def _update(grade, now: Entered, before: Entered | None, look: bool, missing: bool) -> None:
-    """Enter points again. Extra credit that differs from what was entered last was typed by a human, and stays.
+    """Update the points of a cell. Extra credit that differs from the last entry was typed by a human, and stays.
 
     look: whether a human should look at the points
     """

@@ -87,7 +87,7 @@ def notebook_tests(
 ) -> list[dict[str, Any]]:
     """The tests of one notebook, one for each automatically graded cell.
 
-    released: its cells, as `pack_assignment` has them; grades: what is entered, by cell
+    released: its cells, as `pack_assignment` has them; grades: entries for the gradebook, by cell
     shown: what is shown below a check, by cell
     """
     tests = []

@@ -345,12 +345,13 @@ class NotebookGrade:
         """The entries for the gradebook: points, extra credit and doubt by graded cell, and comments."""
         return {
             "missing": self.notebook is None,
-            "grades": self._entered(),
+            "grades": self._entered,
             "comments": {
                 cell.name: self._comment(cell.name) for cell in self.plan if cell.name and (cell.solution or cell.task)
             },
         }
 
+    @functools.cached_property  # read once the notebook is graded: by `entries` and by `record`
     def _entered(self) -> dict[str, Entered]:
         judged = self._judged()
         return {
@@ -379,7 +380,7 @@ class NotebookGrade:
             "notes": self.notes,
             "flags": [asdict(flag) for flag in self.evaluated.flags],
             "exercises": [as_record(report, self.name) for report in self.evaluated.reports.values()],
-            "entered": self._entered(),
+            "entered": self._entered,
         }
 
     def _cell(self, name: str | None) -> nbformat.NotebookNode:

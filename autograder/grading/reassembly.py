@@ -385,7 +385,8 @@ class _Reassembly:
             if number in locked and cell.name in self.by_name:
                 result.notes.append(f"{cell.name} was handed in more than once; the released one counts")
                 continue
-            if number in self.moved or text in self.stubs:  # it could only replace what was changed
+            # In the answer's cell by now, or a stub that could only replace an answer.
+            if number in self.moved or text in self.stubs:
                 continue
             before = self.changed.get(number, before)
             if cell.kind == "code" and text and text not in self.plain:

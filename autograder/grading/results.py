@@ -39,7 +39,7 @@ def as_graded(record) -> Graded:
 
 
 def entered_in(folder: Path) -> dict[str, dict[str, "Entered"]]:
-    """Read what was entered for the grade in this folder, by notebook and graded cell; nothing from older records."""
+    """Read the entries of the grade in this folder, by notebook and graded cell. Older records have none."""
     try:
         found = json.loads(read_bytes(folder / RESULTS, MAX_RESULTS))["notebooks"]
         return {

@@ -13,7 +13,6 @@ from pathlib import Path
 
 from attnlab import notebook_cells
 from attnlab.notebook_cells import Cell as SubmittedCell
-from attnlab.notebook_cells import one_newline as one_newline
 from autograder.sandbox import limits
 
 
@@ -113,11 +112,10 @@ def submitted_cells(data: bytes) -> list[SubmittedCell]:
 _DATA = re.compile(r"data:image/[\w.+-]{1,40};base64,([A-Za-z0-9+/=]*+)")
 _MARKDOWN_PICTURE = re.compile(r"!\[([^\]\n]{0,200})\]\((?:attachment:[^)\n]{1,200}|left-out:(\d+))[^)\n]{0,200}\)")
 _HTML_PICTURE = re.compile(r"<img\b[^<>]{0,500}?left-out:(\d+)[^<>]{0,500}>", re.IGNORECASE)
-PICTURE = "(A picture was here"
 
 
 def _bounded(cell: SubmittedCell) -> SubmittedCell:
-    """The cell with words in place of pictures and of a text that is too long. The other cells lose nothing by it."""
+    """Put words in place of pictures, and of a text that is too long. Other cells are not affected."""
     source = cell.source
     if cell.kind == "markdown":
         source = _DATA.sub(lambda found: f"left-out:{len(found[1]) * 3 // 4000}", source)
@@ -131,7 +129,7 @@ def _bounded(cell: SubmittedCell) -> SubmittedCell:
 
 def _left_out(title: str, kilobytes: str | None) -> str:
     about = ", ".join(filter(None, [title.strip(), kilobytes and f"{kilobytes} kB"]))
-    return f"{PICTURE}{f': {about}' if about else ''}. It is in the notebook that was handed in.)"
+    return f"(A picture was here{f': {about}' if about else ''}. It is in the notebook that was handed in.)"
 
 
 # A string, whole or cut off at the end of the file, or a bracket. Nothing is tried twice: time is linear.

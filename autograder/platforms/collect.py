@@ -149,8 +149,8 @@ class _Collector:
                 one.files.append(file)
                 one.owners[top] = owner
                 one.owner = replace(one.owner, late=one.owner.late or owner.late)
-        ids = self._ids(platform, students)
         former = self._former_ids(platform)
+        ids = self._ids(platform, students, former)
         for key, by_label in students.items():
             try:
                 owner, student = ids[key]
@@ -175,8 +175,11 @@ class _Collector:
         wanted = self.assignment if platform == moodle.NAME else "*"
         return {number: student for student, number in _recorded(platform, self.course, wanted)}
 
-    def _ids(self, platform: str, students: dict[str, dict[str, _HandedIn]]) -> dict[str, Any]:
-        """Find the owner of each key: a student of the roster, or words that say why it has none."""
+    def _ids(self, platform: str, students: dict[str, dict[str, _HandedIn]], given: dict[str, str]) -> dict[str, Any]:
+        """Find the owner of each key: a student of the roster, or words that say why it has none.
+
+        given: the ids of earlier collections, by the platform's numbers
+        """
         listed = self.roster.students if self.roster else []
         names_of = {student.numbers.get(platform): student.name for student in listed}
         chosen = {}
@@ -187,7 +190,6 @@ class _Collector:
         claims = collections.Counter(
             roster.letters(owner.label) for key, owner in chosen.items() if owner and key not in names_of
         )
-        given = self._former_ids(platform)
         tidy = {key: _tidy(owner.label) for key, owner in chosen.items() if owner}
         names_taken = collections.Counter(tidy.values())
         found: dict[str, tuple] = {}
@@ -231,13 +233,15 @@ class _Collector:
 
     def _store(self, platform: str, student: roster.Student, handed_in: _HandedIn) -> Row:
         row = Row(student.id, LEFT_OUT)
-        if platform == layouts.PLAIN and (several := self._different(handed_in)):
+        contents = sources.contents(handed_in.files)
+        found = self._found(contents, handed_in, row)
+        if platform == layouts.PLAIN and (doubtful := self._doubtful(found, handed_in)):
             row.ask(
-                f"whose are {several}? Each would be {student.id}: put each student's files into a folder of its own"
+                f"whose are {', '.join(doubtful[:3])}? Each would be {student.id}: put each student's files into a "
+                "folder of its own"
             )
             return row
-        contents = sources.contents(handed_in.files)
-        chosen = self._chosen(contents, handed_in, row)
+        chosen = self._chosen(found, handed_in, row)
         row.notes += contents.left_out
         if not chosen:
             paths = [file.path for file in handed_in.files]
@@ -271,25 +275,8 @@ class _Collector:
         (aside / RECORD).write_text(json.dumps(record, indent=1), "utf-8")
         return row
 
-    def _different(self, handed_in: _HandedIn) -> str:
-        """The names of plain files that would be the same student's, but may be several students'; or nothing.
-
-        These are files without a folder, and folders in the only folder of a source. A file that begins with the
-        assignment's name does not begin with a student's.
-        """
-        untimed = [file for file in handed_in.files if not handed_in.owners[file.path.parts[0]].time]
-        files = [file for file in untimed if len(file.path.parts) == 1 or self.alone and len(file.path.parts) > 2]
-        found = {path: data for path, data in sources.contents(files).notebooks.items() if self._is_mine(data, path)}
-        by_place = {PurePosixPath(path).parts[:2] for path in found}
-        named = handed_in.owner.label.casefold() == self.assignment.casefold()
-        several = len(set(found.values())) > 1 and len(by_place) > 1
-        return ", ".join(sorted(found)[:3]) if several or named and found else ""
-
-    def _is_mine(self, data: bytes, path: str) -> bool:
-        return notebooks.recognized(data, path, [*self.mine, *self.others]) in self.mine
-
-    def _chosen(self, contents: sources.Contents, handed_in: _HandedIn, row: Row) -> dict[str, tuple[str, bytes]]:
-        """The notebooks of this assignment: paths and contents by name. Skipped files are noted."""
+    def _found(self, contents: sources.Contents, handed_in: _HandedIn, row: Row) -> dict[str, dict[bytes, str]]:
+        """The copies of this assignment's notebooks: by name, then paths by content. Skipped files are noted."""
         found: dict[str, dict[bytes, str]] = {}
         for path, data in contents.notebooks.items():
             one = notebooks.recognized(data, _own_name(path, handed_in), [*self.mine, *self.others])
@@ -299,6 +286,36 @@ class _Collector:
                 row.notes.append(f"{path!r} is the notebook {one.name}: collect it for {one.assignment}")
             else:
                 row.notes.append(f"{path!r} is not a notebook of {self.assignment}")
+        return found
+
+    def _doubtful(self, found: dict[str, dict[bytes, str]], handed_in: _HandedIn) -> list[str]:
+        """The paths of plain files that would be the same student's, but may be several students'.
+
+        These are copies of a notebook in different files, or in different folders of a source's only folder. A file
+        that begins with the assignment's name does not begin with a student's.
+        """
+        named = handed_in.owner.label.casefold() == self.assignment.casefold()
+        doubtful = []
+        for copies in found.values():
+            places = {path: self._place(PurePosixPath(path).parts, handed_in) for path in copies.values()}
+            paths = [path for path, place in places.items() if place]
+            if named or len({*places.values()} - {()}) > 1:
+                doubtful += paths
+        return sorted(doubtful)
+
+    def _place(self, parts: tuple[str, ...], handed_in: _HandedIn) -> tuple[str, ...]:
+        """The part of a path that may stand for a student; nothing in a student's own folder, or beside a time."""
+        top, *inner = parts
+        if handed_in.owners[top].time:
+            return ()
+        if any(file.path.parts == (top,) for file in handed_in.files):
+            return (top,)
+        return (top, inner[0]) if self.alone and len(inner) > 1 else ()
+
+    def _chosen(
+        self, found: dict[str, dict[bytes, str]], handed_in: _HandedIn, row: Row
+    ) -> dict[str, tuple[str, bytes]]:
+        """The copy of each notebook that counts: paths and contents by name."""
         chosen = {}
         for one in self.mine:
             copies = found.get(one.name, {})
@@ -353,10 +370,9 @@ class _Collector:
 
 
 def marked_late(course: Path | None, student: str, assignment: str) -> bool:
-    """Whether the platform marked what was collected of a student as late, and gave no time."""
-    place = course_folder(course)
-    folder = place / RECORDS / student / assignment
-    return read_record(folder).get("late") is True and not read_record(folder).get("timed")
+    """Whether the platform marked a student's submission as late without giving a time."""
+    record = read_record(course_folder(course) / RECORDS / student / assignment)
+    return record.get("late") is True and not record.get("timed")
 
 
 def read_record(folder: Path) -> dict[str, Any]:

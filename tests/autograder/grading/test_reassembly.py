@@ -6,8 +6,9 @@ import dataclasses
 import nbformat
 import pytest
 
+from attnlab.notebook_cells import one_newline
 from autograder.grading.reassembly import SEVERAL, ReleasedCell, fit, reassemble
-from autograder.grading.submission import SubmittedCell, one_newline
+from autograder.grading.submission import SubmittedCell
 from course.cells import nbgrader_of
 
 STUB = 'def {}(x):\n    """What it does."""\n    raise NotImplementedError'

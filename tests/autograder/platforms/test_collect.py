@@ -342,6 +342,13 @@ def test_a_folder_around_the_students_folders_is_not_a_student(course, tmp_path)
     assert taken(course) == {}
 
 
+def test_copies_in_a_students_own_zip_are_chosen_from_as_elsewhere(course, tmp_path):
+    copies = zipped(("a/softmax.ipynb", FULL), ("b/softmax.ipynb", HALF))
+    files = {"ada.zip": copies, "bo/softmax.ipynb": FULL}
+    rows = by_student(collect.collect("softmax", [write_files(tmp_path / "plain", files)], course))
+    assert rows["ada"][0] == collect.COLLECTED and "check that this is right" in rows["ada"][1]
+
+
 def test_a_file_that_begins_with_the_assignments_name_is_asked_about(course, tmp_path):
     (row,) = collect.collect("softmax", [write_files(tmp_path / "plain", {"softmax_ann.ipynb": FULL})], course)
     assert "whose are softmax_ann.ipynb?" in row.notes[0] and row.asks and taken(course) == {}
