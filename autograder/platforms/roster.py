@@ -2,8 +2,8 @@
 
 Four kinds of CSV files are read, recognized by their first lines:
 
-- your own: `id`, and any of `name` (or `first_name`, `last_name`), `email`, `canvas_id`, `moodle_id`, `github`,
-  `submitted`;
+- your own: `id`, and any of `name` (or `first_name`, `last_name`), `email`, `canvas_id`, `moodle_id`,
+  `brightspace_id`, `github`, `submitted`;
 - the gradebook that Canvas exports: `Student`, `ID`, `SIS User ID`, `SIS Login ID`, `Section`;
 - the grading worksheet of a Moodle assignment: `Identifier`, `Full name`, `Email address`, and more;
 - the roster that GitHub Classroom exports: `identifier`, `github_username`, `github_id`, `name`.
@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from autograder.grading.submission import Refused, read_bytes
-from autograder.platforms import canvas, moodle
+from autograder.platforms import brightspace, canvas, moodle
 from autograder.platforms.names import Owner
 from autograder.platforms.times import parse_time
 from course.errors import CourseError
@@ -177,6 +177,7 @@ def _own(row: dict[str, str], by_email: dict[str, str], zone: datetime.tzinfo) -
     numbers = {
         canvas.NAME: row.get("canvas_id", ""),
         moodle.NAME: row.get("moodle_id", ""),
+        brightspace.NAME: row.get("brightspace_id", ""),
         GITHUB: row.get("github", ""),
     }
     return Student(row["id"], name, row.get("email", ""), numbers, _time(row.get("submitted", ""), zone), row)

@@ -169,6 +169,17 @@ def test_two_of_one_name_are_not_guessed(course, collected):
     assert ["canvas_id" in note for row in rows if row.status == collect.LEFT_OUT for note in row.notes] == [True, True]
 
 
+def test_brightspaces_numbers_tell_two_of_one_name_apart(course, collected):
+    members = [
+        (f"{number}-9 - Li Wei - Sep 29, 2026 1030 AM - softmax.ipynb", data)
+        for number, data in ((12, FULL), (13, HALF))
+    ]
+    rows = collected(*members, roster="id,name\nli1,Li Wei\nli2,Li Wei\n")
+    assert {"brightspace_id" in " ".join(row.notes) for row in rows if row.status == collect.LEFT_OUT} == {True}
+    collected(*members, roster="id,name,brightspace_id\nli1,Li Wei,12\nli2,Li Wei,13\n")
+    assert {student: files["softmax.ipynb"] for student, files in taken(course).items()} == {"li1": FULL, "li2": HALF}
+
+
 def test_taking_anothers_name_after_the_first_collection_is_noticed(course, collected):
     for number, data in ((12345, FULL), (666, HALF)):
         rows = collected((f"lovelaceada_{number}_1_softmax.ipynb", data), roster="id,name\nada,Ada Lovelace\n")
