@@ -11,6 +11,7 @@ import difflib
 import html
 import inspect
 import io
+import os
 import sys
 import textwrap
 from collections.abc import Iterator, Sequence
@@ -33,7 +34,8 @@ def check(answer):
 
     answer: the function or class itself, as in `check(softmax)`, not its name and not a call of it
     returns: the points on these public cases; hidden tests use other inputs of the same kinds
-    Raises TypeError or ValueError, in words, when `answer` is not an exercise of the course.
+    Raises TypeError or ValueError, in words, when `answer` is not an exercise of the course. While nbgrader validates
+    the notebook, which counts a cell as failed only if it raises, an answer that does not pass raises NotPassed.
     """
     material = material_of(_exercise_name(answer))
     shell = _shell()
@@ -47,7 +49,11 @@ def check(answer):
         report = library_calls.without_points(report, library_calls.uses_of(answer, material))
     except KeyboardInterrupt as error:
         raise Interrupted(answer, error) from None
-    return show(report, list(filter(None, notices)))
+    said = list(filter(None, notices))
+    optional = report.bonus and report.not_done
+    if os.environ.get("NBGRADER_EXECUTION") == "validate" and not (report.passed or optional):
+        raise NotPassed(in_words(report, said))
+    return show(report, said)
 
 
 def examine(answer, material: dict, show_cases: bool = True) -> Report:
@@ -202,13 +208,17 @@ def show(report: Report, notices: Sequence[str] = ()) -> Points:
 
     notices: sentences shown above it
     """
-    text = "\n".join([*(textwrap.fill(notice, WIDTH) for notice in notices), as_text(report)])
+    text = in_words(report, notices)
     if hasattr(_shell(), "kernel"):
         above = "".join(f"<p>{html.escape(notice)}</p>" for notice in notices)
         _display((f'<div class="attn-check" role="alert">{above}</div>' if above else "") + as_html(report), text)
     else:
         print(text)
     return Points(report)
+
+
+def in_words(report: Report, notices: Sequence[str]) -> str:
+    return "\n".join([*(textwrap.fill(notice, WIDTH) for notice in notices), as_text(report)])
 
 
 def _display(page: str, text: str) -> None:
@@ -280,6 +290,13 @@ class OneLineError:
 
     def _render_traceback_(self):
         return [f"{self.prefix}: {self}"]
+
+
+class NotPassed(AssertionError):
+    """An answer does not pass its check while nbgrader validates its notebook."""
+
+    def _render_traceback_(self):
+        return [str(self)]
 
 
 class WrongKind(OneLineError, TypeError):

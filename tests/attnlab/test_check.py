@@ -104,6 +104,29 @@ def test_a_function_that_is_not_an_answer_is_told_in_words(installed, answer, wo
     assert words in complaint(answer)
 
 
+def test_while_nbgrader_validates_an_answer_that_does_not_pass_raises_its_report(installed, monkeypatch, capsys):
+    check(wrong := named("doubled", lambda x, times=1: x))
+    said = capsys.readouterr().out
+    monkeypatch.setenv("NBGRADER_EXECUTION", "validate")
+    with pytest.raises(MODULE.NotPassed) as raised:
+        check(wrong)
+    assert raised.value._render_traceback_() == [said.removesuffix("\n")] and not capsys.readouterr().out
+    assert check(doubled).report.passed
+
+
+def test_while_nbgrader_validates_a_stretch_exercise_may_be_left_undone(tmp_path, monkeypatch):
+    (tmp_path / "doubled.gz").write_bytes(codec.pack({**TOY, "bonus": True}))
+    monkeypatch.setattr(MODULE, "CHECKS", tmp_path)
+    monkeypatch.setenv("NBGRADER_EXECUTION", "validate")
+
+    def undone(x, times=1):
+        raise NotImplementedError
+
+    assert check(named("doubled", undone)).report.not_done
+    with pytest.raises(MODULE.NotPassed):
+        check(named("doubled", lambda x, times=1: x))
+
+
 def test_an_installation_without_data_says_what_to_do(tmp_path, monkeypatch):
     monkeypatch.setattr(MODULE, "CHECKS", tmp_path)
     assert "has no exercises" in complaint(doubled, ValueError)
