@@ -87,7 +87,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--no-jail", action="store_true", help="run with your rights: only submissions you trust")
 
     reporting = "scores, mistakes and what to look at, of a whole class"
-    parser = command("report", "reports.command:report", reporting, of_one)
+    parser = command("report", _report, reporting, of_one)
     parser.add_argument("--csv", type=Path, dest="table", metavar="FILE", help="write one row per student and exercise")
     parser.add_argument("--html", type=Path, dest="page", metavar="FILE", help="write a self-contained page with plots")
 
@@ -109,12 +109,12 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--minutes", type=int, choices=range(5, 41), metavar="5..40", default=10, help=limit)
 
     zipping = "feedback in one zip, to upload to a learning platform"
-    parser = command("feedback-zip", "platforms.feedback_zip:run", zipping, in_course)
+    parser = command("feedback-zip", _feedback_zip, zipping, in_course)
     parser.add_argument("platform", choices=["canvas", "moodle"])
     parser.add_argument("assignment", help=assignment)
     parser.add_argument("--to", type=Path, required=True, metavar="FILE")
 
-    parser = command("extend", "platforms.extensions:run", "give students extensions, from a CSV file", of_one, timed)
+    parser = command("extend", _extend, "give students extensions, from a CSV file", of_one, timed)
     parser.add_argument("file", type=Path, metavar="FILE", help="columns: id, and until, or days and hours")
 
     comparing = "answers that are alike, by exercise; compared on this machine"
@@ -181,6 +181,33 @@ def _sample(chapter: list[str], course: Path | None) -> int:
         )
         os.environ[bubblewrap.NO_JAIL] = "1"
     return sample_class.run(course, chapter)
+
+
+def _report(assignment: str, course: Path | None, **files: Path | None) -> int:
+    from autograder.nbgrader_plugins import late
+    from autograder.reports import command
+    from course.folder import course_folder
+
+    late.renew_in(course_folder(course), [assignment])
+    return command.report(assignment, course, **files)
+
+
+def _feedback_zip(assignment: str, course: Path | None, **options: Any) -> int:
+    from autograder.nbgrader_plugins import late
+    from autograder.platforms import feedback_zip
+    from course.folder import course_folder
+
+    late.renew_in(course_folder(course), [assignment])
+    return feedback_zip.run(assignment=assignment, course=course, **options)
+
+
+def _extend(assignment: str, course: Path | None, **options: Any) -> None:
+    from autograder.nbgrader_plugins import late
+    from autograder.platforms import extensions
+    from course.folder import course_folder
+
+    extensions.run(assignment, course=course, **options)
+    late.renew_in(course_folder(course), [assignment])
 
 
 def _gradescope(assignment: str, course: Path | None, to: Path | None, visibility: str, minutes: int) -> int | None:

@@ -2,7 +2,6 @@
 
 import glob
 import logging
-import os
 import sys
 import time
 from pathlib import Path
@@ -11,14 +10,14 @@ from nbgrader.converters.base import NbGraderException
 from nbgrader.coursedir import CourseDirectory
 from tqdm import tqdm
 from tqdm.contrib.logging import logging_redirect_tqdm
-from traitlets.config.loader import PyFileConfigLoader
 
 from autograder.batch import workers as pools
 from autograder.gradebook import scores
+from autograder.nbgrader_plugins import late
 from autograder.nbgrader_plugins.autograde import TrustedAutograde
 from autograder.sandbox import bubblewrap
 from course.errors import CourseError
-from course.folder import COURSE_DIR, ROOT, course_folder
+from course.folder import course_folder
 
 LOOK_SECONDS = 5.0  # between two checks by --watch
 
@@ -98,8 +97,7 @@ def _grade(name: str, grader, todo: list[tuple[str, str]]) -> int:
 
 def configured(assignment: str, course: Path, force: bool = False, student: str | None = None) -> TrustedAutograde:
     """nbgrader's converter, configured as its command is in this course."""
-    os.environ[COURSE_DIR] = str(course)  # the configuration reads it
-    config = PyFileConfigLoader("nbgrader_config.py", path=str(ROOT)).load_config()
+    config = late.course_config(course)
     folder = CourseDirectory(config=config, assignment_id=assignment, **({"student_id": student} if student else {}))
     grader = TrustedAutograde(coursedir=folder, config=config, force=force)
     handler, log = logging.StreamHandler(), logging.getLogger(__name__)

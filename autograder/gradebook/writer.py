@@ -9,6 +9,7 @@ is as fast as an empty one. Entering a result again changes nothing.
 
 import contextlib
 import datetime
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import sqlalchemy
@@ -29,6 +30,18 @@ INDEXES = [
 
 
 Before = dict[str, dict[str, Entered]]
+# The penalty of a late notebook, or None: from the student, the notebook with its score, and how many seconds late.
+Late = Callable[[str, Any, float], float | None]
+
+
+class Renewed(NamedTuple):
+    """A penalty that a score, a date or a rule has changed since it was taken."""
+
+    assignment: str
+    student: str
+    notebook: str
+    before: float
+    now: float
 
 
 class _Notebook(NamedTuple):
@@ -40,9 +53,9 @@ class _Notebook(NamedTuple):
 
 
 class Writer:
-    """Use as a context manager. late: `late(student, score, seconds)` gives the penalty of a notebook, or None."""
+    """Use as a context manager. late: the rule for penalties; without one there are none."""
 
-    def __init__(self, db_url: str, course_id: str, late=None):
+    def __init__(self, db_url: str, course_id: str, late: Late | None = None):
         self._gradebook = Gradebook(db_url, course_id)
         self._db, self._late = self._gradebook.db, late
         self._assignments: dict[str, tuple[str, dict[str, _Notebook]]] = {}  # ids, and notebooks by name
@@ -79,6 +92,38 @@ class Writer:
             self._db.commit()
         finally:
             self._end_transaction()
+
+    def renew_penalties(self, assignments: list[str]) -> list[Renewed]:
+        """Take each penalty again, as a share of the score that counts now; returns those that have changed.
+
+        Scores by hand, extensions, due dates and rules may be newer than the grading. assignments: if empty, all
+        """
+        whole, part = api.SubmittedAssignment, api.SubmittedNotebook
+        rows = (
+            self._db.query(whole, part, api.Assignment.name, api.Notebook.name)
+            .join(part, part.assignment_id == whole.id)
+            .join(api.Notebook, part.notebook_id == api.Notebook.id)
+            .join(api.Assignment, whole.assignment_id == api.Assignment.id)
+            .filter((part.late_submission_penalty != 0) | (whole.timestamp > api.Assignment.duedate))
+        )
+        if assignments:
+            rows = rows.filter(api.Assignment.name.in_(assignments))
+        changed = []
+        try:
+            for submission, notebook, assignment, name in rows:
+                before, now = notebook.late_submission_penalty or 0.0, self._penalty(submission, notebook) or 0.0
+                if abs(now - before) > 1e-9:
+                    notebook.late_submission_penalty = now
+                    changed.append(Renewed(assignment, submission.student_id, name, before, now))
+            if changed:
+                self._db.commit()
+        finally:
+            self._end_transaction()
+        return changed
+
+    def _penalty(self, submission: api.SubmittedAssignment, notebook: api.SubmittedNotebook) -> float | None:
+        late = submission.total_seconds_late
+        return self._late(submission.student_id, notebook, late) if self._late is not None and late > 0 else None
 
     def enter(
         self,
@@ -128,10 +173,10 @@ class Writer:
             self._enter_grades(entry.id, is_new, plan.grades, result, before.get(name, {}))
             self._enter_comments(entry.id, is_new, plan.comments, result)
             entry.late_submission_penalty = None  # a new one is found below; a missing notebook has none
-            if self._late is not None and not result["missing"] and submission.total_seconds_late > 0:
+            if not result["missing"] and submission.total_seconds_late > 0:
                 self._db.flush()
                 self._db.refresh(entry, ["score"])
-                entry.late_submission_penalty = self._late(student, entry, submission.total_seconds_late)
+                entry.late_submission_penalty = self._penalty(submission, entry)
 
     def _get_or_create(self, table, **ids: str) -> tuple:
         """The row with these ids, and whether it is a new one."""

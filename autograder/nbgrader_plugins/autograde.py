@@ -25,14 +25,13 @@ from nbgrader.api import Gradebook, MissingEntry
 from nbgrader.converters import Autograde
 from nbgrader.converters.base import NbGraderException
 from nbgrader.coursedir import CourseDirectory
-from nbgrader.preprocessors import AssignLatePenalties
 from traitlets import Any, Bool, Float, Int, List, Unicode
 
 from autograder.gradebook import released, scores
 from autograder.gradebook.writer import Writer
 from autograder.grading import hidden_tests, messages, results, submission
 from autograder.grading.worker import Grader, Job
-from autograder.nbgrader_plugins import feedback, staging
+from autograder.nbgrader_plugins import feedback, late, staging
 from autograder.nbgrader_plugins.handed_in import FileCache, HandedIn, ordinary_files, read
 from autograder.sandbox import bubblewrap
 from autograder.sandbox.limits import FIRST_SECONDS, LEAST_MEMORY, LEAST_PROCESSES, MB, Limits, Times
@@ -253,16 +252,14 @@ class TrustedAutograde(Autograde):
         """Called after each submission."""
 
     def _late(self):
-        """The function for the penalty of a late notebook, from the plugin that nbgrader's configuration names."""
-        step = AssignLatePenalties(parent=self)
-        step.init_plugin()
+        """The rule for penalties; it also says in the log who is late."""
+        penalty = late.rule(parent=self)
 
-        def penalty(student: str, notebook, seconds: float) -> float | None:
+        def logged(student: str, notebook, seconds: float) -> float | None:
             self.log.warning("%s is %s seconds late", student, seconds)
-            found = step.plugin_inst.late_submission_penalty(student, notebook.score, seconds)
-            return None if found is None else step._check_late_penalty(notebook, found)
+            return penalty(student, notebook, seconds)
 
-        return penalty
+        return logged
 
     def _fingerprint(self, assignment_id: str) -> str | None:
         """The fingerprint of what was released, or None where there is none: `grade` says why."""

@@ -22,8 +22,9 @@ from traitlets.config import Config
 
 from autograder.gradebook import scores
 from autograder.gradebook.scores import Scores
+from autograder.nbgrader_plugins import late
 from autograder.platforms import canvas, collect, moodle, roster
-from autograder.reports import csv_table
+from autograder.reports import csv_table, read
 from autograder.reports.summary import shorten
 from course.cells import exercise_of
 from course.errors import CourseError
@@ -40,6 +41,7 @@ class _Table(ExportPlugin):
     left_out: tuple[str, ...] = ()  # students whose grades are not in the table, since the class list lacks them
 
     def export(self, gradebook: Gradebook) -> None:
+        _renew_penalties(self)
         wanted, chosen = set(map(str, self.assignment)), set(map(str, self.student))
         names = [assignment.name for assignment in gradebook.assignments]
         if unknown := wanted.difference(names):
@@ -217,6 +219,7 @@ class Stock(ExportPlugin):
     ).split()
 
     def export(self, gradebook: Gradebook) -> None:
+        _renew_penalties(self)
         wanted, chosen, rows = set(map(str, self.assignment)), set(map(str, self.student)), [self.columns]
         for assignment, student in itertools.product(gradebook.assignments, gradebook.students):
             if wanted and assignment.name not in wanted or chosen and student.id not in chosen:
@@ -233,6 +236,12 @@ class Stock(ExportPlugin):
         place = self.to or "grades.csv"
         csv_table.write(place, rows)
         self.log.info("Exported grades to %s", place)
+
+
+def _renew_penalties(plugin: ExportPlugin) -> None:
+    """Under nbgrader's own command; `write` does it for that of this course."""
+    if plugin.parent:
+        late.renew([*map(str, plugin.assignment)], plugin.parent.coursedir.db_url, parent=plugin)
 
 
 def _shown(grade: scores.Grade | None) -> float | str | None:
@@ -254,14 +263,35 @@ FORMATS = {"by-exercise": ByExercise, "canvas": Canvas, "moodle": Moodle}
 def write(
     format: str, assignment: list[str], course: Path | None, to: Path, class_list: Path | None, pending: bool
 ) -> int:
-    """Write a table in that format; 1 if it lacks a grade. Raises CourseError with a line if there is none."""
+    """Write a table in that format; 1 if it lacks a grade or has one that is not a judgement of what was handed in.
+
+    Raises CourseError with a line if there is none.
+    """
     config = Config({"ExportPlugin": {"assignment": assignment}})
     exporter = FORMATS[format](
         to=str(to), course=str(course or ""), class_list=str(class_list or ""), pending=pending, config=config
     )
     exporter.log = logging.getLogger(__name__)
     logging.basicConfig(format="autograder: %(message)s")
+    late.renew_in(course_folder(course), assignment)
     with scores.opened(course) as gradebook:
         exporter.export(gradebook)
+        names = assignment or [one.name for one in gradebook.assignments]
+    doubtful = [line for name in names for line in _doubtful(name, course)]
+    for line in doubtful:
+        exporter.log.error("%s", line)
     print(to)
-    return 1 if exporter.left_out else 0
+    return 1 if exporter.left_out or doubtful else 0
+
+
+def _doubtful(assignment: str, course: Path | None) -> list[str]:
+    """Whose points are not a judgement of what was handed in, and why."""
+    try:
+        report = read.gather(assignment, course)
+    except CourseError:  # nothing of it is graded yet
+        return []
+    return [
+        f"{report.assignment}: {student.name}: {'; '.join(shorten(student.problems))}"
+        for student in report.students
+        if student.problems
+    ]

@@ -18,6 +18,7 @@ from nbgrader.exchange.default import ExchangeReleaseFeedback
 
 from autograder.gradebook import feedback_stamps
 from autograder.grading.results import RESULTS
+from autograder.nbgrader_plugins import late
 from course.cells import exercise_of
 
 # The page's own styles and embedded pictures; nothing that runs, and nothing from elsewhere.
@@ -66,6 +67,10 @@ class TrustedFeedback(GenerateFeedback):
 
     coursedir: CourseDirectory  # as a trait has no type
 
+    def start(self) -> None:
+        late.renew([self.coursedir.assignment_id], self.coursedir.db_url, parent=self)
+        super().start()
+
     def init_destination(self, assignment_id: str, student_id: str) -> bool:
         place = Path(self._format_dest(assignment_id, student_id))
         excluded = student_id in self.coursedir.student_id_exclude.split(",")
@@ -100,6 +105,7 @@ class ReleaseCurrentFeedback(ExchangeReleaseFeedback):
 
     def copy_files(self) -> None:
         assignment, stale = self.coursedir.assignment_id, []
+        late.renew([assignment], self.coursedir.db_url, parent=self)
         stamps = _stamps(self.coursedir, assignment)
         for folder in sorted(glob.glob(self.src_path)):
             student = Path(folder).parent.name

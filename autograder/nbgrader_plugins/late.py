@@ -2,15 +2,26 @@
 
 Columns: `hours` and `percent`. A submission that is more than `hours` late loses `percent` of the notebook's score;
 the last matching line counts. Without the file, nbgrader's own setting counts, `LateSubmissionPlugin.penalty_method`.
+
+A penalty is a share of the score that counts. It is taken when a notebook is graded, and again before grades are shown
+or sent: points may have been given by hand since, and a due date, an extension or the rule may have changed.
 """
 
 import csv
+import os
+import sys
 from pathlib import Path
 
+import sqlalchemy.exc
 from nbgrader.plugins import LateSubmissionPlugin
+from nbgrader.preprocessors import AssignLatePenalties
+from traitlets.config.loader import Config, PyFileConfigLoader
 
+from autograder.gradebook.scores import COURSE_ID
+from autograder.gradebook.writer import Late, Writer
+from autograder.reports.model import points
 from course.errors import CourseError
-from course.folder import course_folder
+from course.folder import COURSE_DIR, ROOT, course_folder, existing_gradebook
 
 FILE = "late.csv"
 
@@ -34,6 +45,43 @@ class LateRules(LateSubmissionPlugin):
             return super().late_submission_penalty(student_id, score, total_seconds_late)
         percent = [percent for hours, percent in self._steps if total_seconds_late > hours * 3600]
         return score * percent[-1] / 100 if percent else None
+
+
+def rule(**configured) -> Late:
+    """The rule of the plugin that nbgrader's configuration names. configured: `parent` or `config` of a plugin"""
+    step = AssignLatePenalties(**configured)
+    step.init_plugin()
+
+    def penalty(student: str, notebook, seconds: float) -> float | None:
+        found = step.plugin_inst.late_submission_penalty(student, notebook.score, seconds)
+        return None if found is None else step._check_late_penalty(notebook, found)
+
+    return penalty
+
+
+def renew(assignments: list[str], db_url: str, **configured) -> None:
+    """Take the penalties of these assignments again, or of all, and say which have changed. configured: see `rule`"""
+    try:
+        with Writer(db_url, COURSE_ID, rule(**configured)) as writer:
+            for one in writer.renew_penalties(assignments):
+                print(
+                    f"{one.assignment}: {one.student}'s penalty for lateness is now {points(one.now)} points; it was "
+                    f"{points(one.before)}",
+                    file=sys.stderr,
+                )
+    except sqlalchemy.exc.OperationalError as error:
+        print(f"penalties for lateness are as they were when graded: {error.orig}", file=sys.stderr)
+
+
+def course_config(course: Path) -> Config:
+    """nbgrader's configuration, as its commands have it in this course."""
+    os.environ[COURSE_DIR] = str(course)  # the configuration reads it
+    return PyFileConfigLoader("nbgrader_config.py", path=str(ROOT)).load_config()
+
+
+def renew_in(course: Path, assignments: list[str]) -> None:
+    """As `renew`, for a command that is not one of nbgrader's. Raises CourseError if there is no gradebook."""
+    renew(assignments, existing_gradebook(course), config=course_config(course))
 
 
 def read(path: Path) -> list[tuple[float, float]] | None:

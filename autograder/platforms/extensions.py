@@ -20,7 +20,7 @@ from course.folder import course_folder, existing_gradebook
 def run(assignment: str, file: Path, course: Path | None, zone: datetime.tzinfo) -> None:
     """Enter the extensions of a file, all or none, and print them. Raises CourseError with the line that is wrong."""
     with scores.opened(course) as gradebook:
-        graded = scores.read(gradebook, assignment).submissions  # which also says that there is one of that name
+        scores.find_assignment(gradebook, assignment)
         due, _ = scores.deadlines(gradebook, assignment)
         known = {student.id for student in scores.students(gradebook)}
     longer = read(file, due, known, zone)
@@ -29,10 +29,8 @@ def run(assignment: str, file: Path, course: Path | None, zone: datetime.tzinfo)
             writer.extend(assignment, student, extension or None)
     for student, extension in longer.items():
         until = f", until {times.shown(due + extension, zone)}" if due else ""
-        again = f": grade again, `grade {assignment} --student {student} --force`"
-        has_grade = student in graded and graded[student].grades and graded[student].seconds_late
         asked = f": {collect.LATE_OR_NOT}" if extension and collect.marked_late(course, student, assignment) else ""
-        print(f"{student}: {extension}{until}{asked}{again if has_grade else ''}")
+        print(f"{student}: {extension}{until}{asked}")
 
 
 def read(

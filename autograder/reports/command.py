@@ -8,8 +8,10 @@ from autograder.reports.text import as_text
 from course.errors import CourseError
 
 
-def report(assignment: str, course: Path | None = None, table: Path | None = None, page: Path | None = None) -> None:
+def report(assignment: str, course: Path | None = None, table: Path | None = None, page: Path | None = None) -> int:
     """Print the report on one assignment; write it as a CSV file and as an HTML page if requested.
+
+    returns: 1 if something could not be graded or its grade is not of what counts now, as the report says
 
     Raises CourseError if there is nothing to report, or a file cannot be written.
     """
@@ -24,3 +26,4 @@ def report(assignment: str, course: Path | None = None, table: Path | None = Non
         except OSError as error:
             raise CourseError(f"{printable(page)} cannot be written: {error.strerror}") from None
         print(f"the report as a page: {printable(page)}")
+    return 1 if found.ungradable or any(student.problems for student in found.students) else 0

@@ -119,7 +119,7 @@ def _add_results(report: ClassReport, student: Student, course: Path, handed_in:
     """
     folder = _inside(course / "autograded", student.name, report.assignment)
     if folder is None or not os.path.lexists(folder / RESULTS):
-        student.problems.append(f"there is no {RESULTS}: no properties, no times")
+        student.review.append(f"there is no {RESULTS}: no properties, no times")
         return
     try:
         found = json.loads(read_bytes(folder / RESULTS, MAX_RESULTS))
@@ -137,12 +137,6 @@ def _add_results(report: ClassReport, student: Student, course: Path, handed_in:
     elif fingerprint and graded.release != fingerprint:
         student.stale = True
         student.problems.append("graded under an older release: the scores are those of its cells, points and tests")
-    if student.submission.penalty and not student.submission.seconds_late:
-        student.stale = True
-        student.problems.append(
-            "has a penalty and is no longer late, since the due date or an extension was moved: grade this submission "
-            "again with --force"
-        )
     student.review += notes
     several = len({exercise.notebook for exercise in report.exercises}) > 1
     for name, (work, records) in notebooks.items():

@@ -24,9 +24,8 @@ def summary(report: ClassReport) -> list[str]:
     stale = [student for student in graded if student.stale]
     if stale:
         lines.append(
-            f"{len(stale)} of these totals are stale: of an earlier submission, graded under an older release, or with "
-            f"a penalty of an earlier due date ({names(stale)}). `python -m autograder grade` brings them up to date; "
-            "a penalty needs --force."
+            f"{len(stale)} of these totals are stale: of an earlier submission, or graded under an older release "
+            f"({names(stale)}). `python -m autograder grade` brings them up to date."
         )
     if report.ungradable:
         lines.append(f"Nothing can be graded as things are: {report.ungradable}.")

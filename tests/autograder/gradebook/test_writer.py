@@ -103,6 +103,35 @@ def test_a_result_is_entered_as_nbgrader_would(url):
     assert found["comments"] == {"a": ("No response.", None), "written": (None, None), "task": (None, None)}
 
 
+def by_hand(url: str, cell: str, score: float) -> None:
+    with Gradebook(url, "attention") as gradebook:
+        grade = gradebook.find_grade(cell, "softmax", "softmax", "ada")
+        grade.manual_score, grade.needs_manual_grade = score, False
+        gradebook.db.commit()
+
+
+@BOTH
+def test_a_penalty_is_a_share_of_the_score_that_counts_whenever_it_is_known(url):
+    def tenth(student, notebook, seconds):
+        return notebook.score / 10
+
+    enter(url, DUE + datetime.timedelta(hours=2), tenth)
+    assert entered(url)["penalty"] == 0.65
+    by_hand(url, "written", 3.5)
+    with Writer(url, "attention", tenth) as into:
+        assert into.renew_penalties(["dot_products"]) == []
+        assert into.renew_penalties(["softmax"]) == [("softmax", "ada", "softmax", 0.65, 1.0)]
+        assert into.renew_penalties([]) == [] and entered(url)["penalty"] == 1.0
+        into.extend("softmax", "ada", datetime.timedelta(hours=3))
+        assert into.renew_penalties([]) == [("softmax", "ada", "softmax", 1.0, 0.0)]
+        into.extend("softmax", "ada", None)
+        assert into.renew_penalties([])[0].now == 1.0
+    with Gradebook(url, "attention") as gradebook:
+        gradebook.update_or_create_assignment("softmax", duedate=DUE + datetime.timedelta(days=1))
+    with Writer(url, "attention", tenth) as into:
+        assert into.renew_penalties([])[0].now == 0.0 and entered(url)["score"] == 10
+
+
 @BOTH
 def test_entered_again_nothing_changes_and_nothing_is_doubled(url):
     with Writer(url, "attention") as into:
@@ -127,10 +156,12 @@ def test_report_and_export_read_what_was_entered_wherever_it_is(url, tmp_path, m
     assert read.grades["softmax", "check-b"] == scores.Grade(2.5, 0.0, None, 2.5, False)
     assert {cell: tuple(grade[1:]) for (_, cell), grade in read.grades.items()} == found["grades"]
     assert (read.total, read.penalty, read.seconds_late) == (found["score"] - 1.5, found["penalty"], found["late"])
-    assert main(["report", "softmax", "--course", str(course)]) == 0
+    assert main(["report", "softmax", "--course", str(course)]) == 1, (
+        "nothing is released here"
+    )  # and no rule takes penalties
     assert "1 of 1 student handed in; 1 graded." in capsys.readouterr().out
     assert main(["export", "by-exercise", "--course", str(course), "--to", str(table)]) == 0
-    assert table.read_text().splitlines()[1].endswith("4,2.5,pending,pending,1.5,5,2") and not course.exists()
+    assert table.read_text().splitlines()[1].endswith("4,2.5,pending,pending,0,6.5,2") and not course.exists()
 
 
 def test_a_grade_whose_cell_is_gone_counts_as_it_does_for_nbgrader(url, tmp_path):

@@ -128,9 +128,9 @@ LISTED = (
 @pytest.mark.parametrize(
     "rows, status, totals, words",
     [
-        pytest.param(5, 0, ["9.5", "", "6.25", "0"], None, id="by number, and in another case"),
+        pytest.param(5, 0, ["9.5", "", "7.25", "0"], None, id="by number, and in another case"),
         pytest.param(3, 1, ["9.5", ""], "2 students with a submission not in {}, so not in the table: chiara, evil"),
-        pytest.param(6, 0, ["9.5", "", "6.25", "0", ""], "in {}, and not in the gradebook: Zoe"),
+        pytest.param(6, 0, ["9.5", "", "7.25", "0", ""], "in {}, and not in the gradebook: Zoe"),
     ],
 )
 def test_students_missing_in_list_or_gradebook_are_named(course, tmp_path, caplog, rows, status, totals, words):
