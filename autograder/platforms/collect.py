@@ -130,7 +130,7 @@ class _Collector:
 
     def take(self, source: Path, files: list[sources.File]) -> None:
         tops = {file.path.parts[0]: len(file.path.parts) > 1 for file in files}
-        layout = layouts.recognized(source, tops, self.assignment, self.zone, self.roster is not None)
+        layout = layouts.recognized(source, tops, self.assignment, self.zone, self.roster)
         platform, self.alone = layout.kind, len(tops) == 1
         show(f"{printable(source.name)} is read as {layouts.WORDS[platform]}")
         students: dict[str, dict[str, _HandedIn]] = {}  # by key, then by label

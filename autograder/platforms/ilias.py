@@ -2,13 +2,17 @@
 
 import re
 
+from autograder.platforms import names
 from autograder.platforms.names import Owner
 
 NAME = "ilias"
-_MEMBER = re.compile(r"(?P<last>[^_]+)_(?P<first>[^_]+)_(?P<login>[^_]+)_(?P<number>\d+)")
+_MEMBER = re.compile(r"(?P<last>[^_]+)_(?P<first>[^_]+)_(?P<login>[^_].*)_(?P<number>\d+)", re.DOTALL)
 
 
 def owner(name: str) -> Owner | None:
-    """Whose folder it is, by its name, or None if it is not a name by ILIAS."""
+    """Whose folder it is, by its name, or None if it is not a name by ILIAS.
+
+    A login may have underscores, and so may what is before it.
+    """
     match = _MEMBER.fullmatch(name)
-    return match and Owner(match["login"], logins=(match["login"],))
+    return match and Owner(match["login"], logins=names.endings(match["login"], "_"))

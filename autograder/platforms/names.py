@@ -15,7 +15,7 @@ class Owner:
 
     label: how the platform writes the student's name, or a login; number: the platform's number of the student
     order: of two, the later one counts; rest: what the student called the file
-    logins: what else the login may be, if where it begins is not certain: the parts of a longer name that it ends with
+    logins: what else the login may be, if where it begins is not certain
     """
 
     label: str
@@ -40,15 +40,14 @@ def endings(name: str, separator: str) -> tuple[str, ...]:
 def attempt_owner(name: str, zone: datetime.tzinfo) -> Owner | None:
     """Read a name by Blackboard, `Assignment_login_attempt_2026-09-29-10-30-00_softmax.ipynb`; None for any other.
 
-    A login with an underscore is only told from the assignment by a roster.
+    The label is all before the attempt: `layouts` tells the login from the assignment.
     """
     match = _ATTEMPT.fullmatch(name)
     if match is None:
         return None
     when = known_time(f"{match['time'][:10]} {match['time'][11:].replace('-', ':')}", zone)
-    logins = endings(match["label"], "_")
     rest = (match["rest"] or "").removeprefix("_")
-    return Owner(logins[-1], time=when, order=when.timestamp() if when else 0, rest=rest, logins=logins)
+    return Owner(match["label"], time=when, order=when.timestamp() if when else 0, rest=rest)
 
 
 def plain_owner(name: str, is_folder: bool, zone: datetime.tzinfo) -> Owner:

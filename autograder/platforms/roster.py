@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from autograder.grading.submission import Refused, read_bytes
-from autograder.platforms import brightspace, canvas, moodle
+from autograder.platforms import brightspace, canvas, moodle, names
 from autograder.platforms.names import Owner
 from autograder.platforms.times import parse_time
 from course.errors import CourseError
@@ -72,7 +72,10 @@ class Roster:
                 return same[0]
             raise NotFound(f"{owner.label} is {'not' if not same else 'more than once'} on the roster")
         column = f"{platform}_id"
-        same = [s for s in self.students if not s.numbers.get(platform) and alike(s.name, owner.label)]
+        free = [s for s in self.students if not s.numbers.get(platform)]
+        # Moodle writes a team before the name, with a hyphen between.
+        labels = names.endings(owner.label, "-")
+        same = next((found for label in labels if (found := [s for s in free if alike(s.name, label)])), [])
         if owner.label and len(same) == 1 and claims[letters(owner.label)] == 1:
             return same[0]
         if len(same) > 1 or claims[letters(owner.label)] > 1 and same:
@@ -80,12 +83,23 @@ class Roster:
         raise NotFound(f"{platform}'s number {owner.number} ({owner.label}) is not on the roster")
 
     def _by_login(self, owner: Owner) -> list[Student]:
-        """The students whose id or login it is; if it may have several endings, those of the longest."""
+        """The students whose id or login it is, or may be."""
+        found: list[Student] = []
         for login in owner.logins or (owner.label,):
             wanted = login.casefold()
-            if found := [s for s in self.students if wanted in (s.id.casefold(), s.numbers.get(GITHUB, "").casefold())]:
-                return found if wanted else []
-        return []
+            if wanted:
+                found += [s for s in self.students if wanted in (s.id.casefold(), s.numbers.get(GITHUB, "").casefold())]
+        return found
+
+    def ids(self) -> set[str]:
+        """All ids, in lower case."""
+        return {student.id.casefold() for student in self.students}
+
+    def logins(self) -> set[str]:
+        """All logins on GitHub, in lower case; the ids if the list has none."""
+        return {
+            student.numbers[GITHUB].casefold() for student in self.students if student.numbers.get(GITHUB)
+        } or self.ids()
 
 
 def letters(name: str) -> str:
