@@ -42,6 +42,9 @@ class FixedCache:
         _require_permission()
         self.tokens, self.held, self.rows = tokens, 0, None
 
+    def __getattr__(self, name: str):
+        raise AttributeError(f"use only append, len and reset of a cache: other caches have no `{name}`")
+
     def __len__(self) -> int:
         return self.held
 

@@ -11,6 +11,7 @@ import numpy as np
 
 MOST_ENTRIES = 36  # of an array that is shown in full
 MOST_LINES = 12
+MOST_ROWS = 8  # of a table: what is too long for it is told by its shape
 
 
 def is_tensor(value) -> bool:
@@ -64,11 +65,30 @@ def table(values: Mapping[str, Any], width: int = 70) -> list[str]:
 
     Two values named `expected` and `yours` get as many digits as it takes to distinguish them.
     """
+    arrays = {name: value for name, value in values.items() if isinstance(value, np.ndarray) or is_tensor(value)}
+    shortened = dict(values)
+    for name in sorted(arrays, key=lambda name: (name in ("expected", "yours"), -int(np.prod(arrays[name].shape)))):
+        if len(_table(shortened, width)) > MOST_ROWS:
+            shortened[name] = _Shape(tuple(arrays[name].shape))
+    return _table(shortened, width)
+
+
+class _Shape:
+    """An array of which only the shape is shown."""
+
+    def __init__(self, shape: tuple[int, ...]):
+        self.words = f"an array of shape {shape}"
+
+    def __repr__(self) -> str:
+        return self.words
+
+
+def _table(values: Mapping[str, Any], width: int) -> list[str]:
     indent = max(map(len, values), default=0)
     room = width - indent - 3
     shown = {name: _lines(value, room) for name, value in values.items()}
     for digits in (9, 13, 17):
-        if "yours" in shown and shown["yours"] == shown["expected"]:
+        if "yours" in shown and not isinstance(values["yours"], _Shape) and shown["yours"] == shown["expected"]:
             shown |= {name: _lines(values[name], room, digits) for name in ("expected", "yours")}
     return [
         (f"{name:<{indent}} = " if i == 0 else " " * (indent + 3)) + line

@@ -18,7 +18,7 @@ import numpy as np
 from attnlab.checking import error_patterns
 from attnlab.checking.compare import Difference, as_array, difference, within_tolerance
 from attnlab.checking.error_patterns import Relation
-from attnlab.checking.formatting import table
+from attnlab.checking.formatting import is_tensor, table
 from attnlab.checking.probes import PROBES, Part, Probe
 from attnlab.checking.schema import Case, ErrorInfo, Material, Misconception, Outcome, Property, Result
 
@@ -34,6 +34,7 @@ class Finding:
     relation, fact: how the result is related to what was expected, by name and in words, see
         `attnlab.checking.error_patterns`
     place: the line of the answer that raised, where one did; two failures on one line are the same
+    observed: whether the probe has words of its own for it, beyond different numbers
     follows: whether it failed because of a mistake that another property has paid for, and so keeps its points
     """
 
@@ -49,6 +50,7 @@ class Finding:
     kind: str | None = None
     detail: str = ""
     place: str = ""
+    observed: bool = False
     follows: bool = False
 
 
@@ -133,6 +135,14 @@ class Evidence:
         """Describe the part of the outcome that fails."""
         case, found = self.failure(p)
         return self.probe(p).part(found.part, case)
+
+    def right_but_for_dtype(self, p: int) -> bool:
+        """Whether a property fails, and only because its results are of another dtype."""
+        prop, row = self.properties[p], self.differences[p]
+        return any(row) and all(
+            found is None or found.kind == "dtype" and _right_but_for_dtype(prop, expected, got)
+            for found, expected, got in zip(row, prop["expected"], self.outcomes[p])
+        )
 
     def computes_in(self, p: int) -> bool:
         """Whether some result of one property was computed from its input."""
@@ -237,7 +247,9 @@ def classify_failure(finding: Finding, evidence: Evidence, p: int) -> bool:
     """A failure has the kind of its smallest case, and is related to what was expected as far as that shows it."""
     _, found = evidence.failure(p)
     finding.kind = found.kind
-    finding.relation = _EVIDENT.get(finding.kind) or _observed(evidence.part(p), found)
+    part = evidence.part(p)
+    finding.relation = _EVIDENT.get(finding.kind) or _observed(part, found)
+    finding.observed = bool(part.words)
     return False
 
 
@@ -302,17 +314,19 @@ RULES = (
 def drop_hints_beside_the_point(report: Report, evidence: Evidence) -> None:
     """Drop hints that would mislead.
 
-    That is so where nothing came or counts, where too much is refused, and where the failure is not about what this
-    property alone asks for, but is without an explanation in an earlier property too.
+    That is so where nothing came or counts, where too much is refused, where the probe says that they are about another
+    failure, and where the failure is not about what this property alone asks for, but is without an explanation in an
+    earlier property too.
     """
     is_first = True
     for p, finding in enumerate(report.findings):
         if finding.passed or finding.misconception:
             continue
-        _, found = evidence.failure(p)
+        case, found = evidence.failure(p)
         part = evidence.part(p)
         refuses_too_much = part.error and found.expected == "nothing"
-        if found.kind in {"no answer", "idle"} or refuses_too_much or part.common and not is_first:
+        beside = found.kind in {"no answer", "idle"} or not evidence.probe(p).hint_fits(found, case)
+        if beside or refuses_too_much or part.common and not is_first:
             finding.hint = ""
         is_first = False
 
@@ -320,24 +334,27 @@ def drop_hints_beside_the_point(report: Report, evidence: Evidence) -> None:
 def charge_each_mistake_once(report: Report, evidence: Evidence) -> None:
     """Among properties that fail because of the same mistake, only the one with the most points is lost.
 
-    The others keep their points, if anything is computed at all.
+    The others keep their points if anything is computed. If a named mistake lets no result come, as parameters of
+    another shape do, a quarter of them.
     """
     causes: dict[str, list[Finding]] = {}
     for p, finding in enumerate(report.findings):
         pattern = evidence.patterns[p] if finding.fact else None
         cause = finding.misconception or (pattern.words if pattern and pattern.exact else None)
-        if cause:
+        if evidence.right_but_for_dtype(p):
+            cause = "dtype"
+        if cause and (evidence.computes or finding.misconception):
             causes.setdefault(cause, []).append(finding)
-    for same in causes.values() if evidence.computes else ():
+    for same in causes.values():
         dearest = max(same, key=lambda finding: finding.max_points)
         for finding in same:
             if finding is not dearest:
-                finding.follows, finding.points = True, finding.max_points
+                finding.follows, finding.points = True, finding.max_points * (1 if evidence.computes else NO_RESULT)
 
 
 def cap_at_half(report: Report, evidence: Evidence) -> None:
-    """If no result is right at all, at most half of the points remain."""
-    if evidence.anything_right:
+    """If no result is right at all, but for its dtype, at most half of the points remain."""
+    if evidence.anything_right or any(map(evidence.right_but_for_dtype, range(len(report.findings)))):
         return
     room = report.max_points / 2 - sum(finding.points for finding in report.findings if not finding.follows)
     for finding in report.findings:
@@ -346,6 +363,7 @@ def cap_at_half(report: Report, evidence: Evidence) -> None:
             room -= finding.points
 
 
+NO_RESULT = 0.25  # what remains of the points where a named mistake lets no result come
 RULES_FOR_ALL = (drop_hints_beside_the_point, charge_each_mistake_once, cap_at_half)
 
 
@@ -397,6 +415,26 @@ def _differs(prop: Property, case: Case, expected: Result, got: Outcome | None) 
         return Difference("refused", got["refused"], expected, got)
     found = difference(expected["value"], got.get("value"), prop["rtol"], prop["atol"])
     return found and _in_words_of_the_probe(_part(prop, case, found), found)
+
+
+def _right_but_for_dtype(prop: Property, expected: Result, got: Outcome | None) -> bool:
+    if got is None or "value" not in got:
+        return False
+    return within_tolerance(expected["value"], _cast(got["value"], expected["value"]), prop["rtol"], prop["atol"])
+
+
+def _cast(value, like):
+    """A result with each array of another dtype, of the same shape, brought to that of the expected one."""
+    if isinstance(like, dict) and isinstance(value, dict):
+        return {name: _cast(part, like.get(name)) for name, part in value.items()}
+    if isinstance(like, tuple) and isinstance(value, tuple) and len(like) == len(value):
+        return tuple(map(_cast, value, like))
+    if not hasattr(like, "dtype") or getattr(value, "shape", None) != like.shape or value.dtype == like.dtype:
+        return value
+    if is_tensor(like) and is_tensor(value):
+        return value.to(like.dtype)
+    numeric = isinstance(value, np.ndarray) and value.dtype.kind in "fiu" and isinstance(like, np.ndarray)
+    return value.astype(like.dtype) if numeric else value
 
 
 def _in_words_of_the_probe(part: Part, found: Difference) -> Difference:
@@ -684,10 +722,9 @@ _ONE_TRUTH = (
     "With arrays, write `&` for `and`, `|` for `or`, `~` for `not`, with parentheses around each comparison; to test "
     "for None, write `is None`"
 )
-_SHAPES = (
-    "Shapes are compared from the right, and their lengths must be equal or 1. If one of them lost an axis to a sum or "
-    "a maximum, `keepdims=True` keeps it"
-)
+_SHAPES = "Shapes are compared from the right, and their lengths must be equal or 1"
+_KEEP = "A sum or a maximum takes its axis away, unless `{}=True` keeps it"
+_REDUCTION = re.compile(r"[.](?:sum|mean|max|min|amax|amin|norm|var|std|prod|logsumexp)\(")
 _WHOLE = "`/` gives a float even if the division is exact: use `//` for a size"
 _ADVICE = {
     "truth value of an array": _ONE_TRUTH,
@@ -696,6 +733,10 @@ _ADVICE = {
     "must match the size of tensor": _SHAPES,
     "'float' object cannot be interpreted as an integer": _WHOLE,
     "but got float": _WHOLE,
+    "modified by an inplace operation": (
+        "A number that a gradient needs was written over. Give results a new name, without `+=`, `[...] =` or "
+        "functions that end in `_`"
+    ),
     "as a data type": "The shape is one argument, a tuple, as in `np.ones((rows, columns))`",
     "Expected target size": "`F.cross_entropy` looks for the classes on axis 1: flatten batch and time into one axis",
 }
@@ -718,7 +759,19 @@ def error_words(error: ErrorInfo) -> str:
         return f"your code refuses an input that it should accept: it raised {error['type']}{message}{where}{shown}"
     said = f"your code raised {error['type']}{message}{where}{shown}"
     advice = next((advice for words, advice in _ADVICE.items() if words in error["message"]), None)
+    if advice is _SHAPES and (lost := _lost_axis(code, error["message"])):
+        advice += f". {lost}"
     return f"{said}. {advice}" if advice else said
+
+
+def _lost_axis(code: str, message: str) -> str | None:
+    """How to keep an axis, if a line of an answer, or two shapes, show that one was lost to a sum or a maximum."""
+    option = "keepdims" if "broadcast" in message else "keepdim"
+    shapes = sorted((text.split(",") for text in re.findall(r"\(([\d,]+)\)", message)), key=len)
+    lost = len(shapes) == 2 and any(
+        [*shapes[1][:axis], *shapes[1][axis + 1 :]] == [n for n in shapes[0] if n] for axis in range(len(shapes[1]))
+    )
+    return _KEEP.format(option) if lost or _REDUCTION.search(code) and option not in code else None
 
 
 def _words(probe: Probe, case: Case, found: Difference) -> str:
@@ -728,7 +781,9 @@ def _words(probe: Probe, case: Case, found: Difference) -> str:
         words += f" `{huge}` contains numbers whose squares are too large for a float: they overflow to infinity."
     if found.kind in {"value", "nan", "shape"}:
         shown = probe.shown(case)
-        if not isinstance(found.expected, (dict, str, bool, np.bool_, type(None))):
+        if not probe.part(found.part, case).verdict and not isinstance(
+            found.expected, (dict, str, bool, np.bool_, type(None))
+        ):
             shown |= {"expected": found.expected, "yours": found.got}
     elif found.kind == "error":
         shown = probe.shown(case)

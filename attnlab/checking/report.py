@@ -5,7 +5,7 @@ from __future__ import annotations
 import html
 import textwrap
 
-from attnlab.checking.judge import Report
+from attnlab.checking.judge import Finding, Report
 
 WIDTH = 78
 
@@ -90,10 +90,12 @@ def as_text(report: Report, graded: bool = False) -> str:
 def notes(report: Report):
     """Each finding with its title, and the sentences and lines of numbers below it.
 
-    One small example is enough: the input that fails is shown for the first failure that no misconception explains.
-    A sentence (an exception that is raised everywhere, a missing `return`) is not repeated.
+    One small example is enough: the input that fails is shown for the first failure that no misconception explains,
+    and of results that are only numbers the first alone is told. A sentence (an exception that is raised everywhere, a
+    missing `return`) is not repeated.
     """
     told, shown, any_passed = set(), False, any(finding.passed for finding in report.findings)
+    numbers_told = False
     for finding in report.findings if _judged(report) else []:
         if finding.passed:
             yield finding, finding.title, [], []
@@ -101,21 +103,28 @@ def notes(report: Report):
         said, *lines = (finding.misconception or finding.detail).split("\n")
         sentence = finding.fact or finding.place or said
         again = sentence in told
-        if finding.follows:
-            kept = finding.points == finding.max_points
-            lost = "no point lost here" if kept else f"{finding.points:g} of {finding.max_points:g} points kept"
-            title = f"{finding.title} ({'the same, ' if again else ''}{lost})"
-        else:
-            title = f"{finding.title} (the same)" if again else finding.title
-        if again:
-            yield finding, title, [], []
+        numbers = finding.kind == "value" and not (finding.misconception or finding.observed)
+        if again or numbers and not finding.fact and numbers_told:
+            what = "the same" if again else "other numbers"
+            yield finding, f"{finding.title} ({what}{', ' * finding.follows}{_kept(finding)})", [], []
             continue
         told.add(sentence)
+        numbers_told = numbers_told or numbers
         # A hint on how to get the numbers right does not help if there were no numbers at all.
         astray = finding.kind in {"none", "type", "dtype", "refused"} or finding.kind == "error" and not any_passed
         hint = [f"Hint: {finding.hint}"] if finding.hint and not finding.misconception and not astray else []
-        yield finding, title, [part for part in (finding.fact, said, *hint) if part], [] if shown else lines
+        kept = [f"Paid for once: here, {_kept(finding)}."] if finding.follows else []
+        yield finding, finding.title, [part for part in (finding.fact, said, *hint, *kept) if part], lines * (not shown)
         shown = shown or bool(lines)
+
+
+def _kept(finding: Finding) -> str:
+    """What a failure keeps of its points, because another line has paid for the mistake."""
+    if not finding.follows:
+        return ""
+    if finding.points == finding.max_points:
+        return "no point lost here"
+    return f"{finding.points:g} of {finding.max_points:g} points kept"
 
 
 def as_html(report: Report, graded: bool = False) -> str:

@@ -34,6 +34,11 @@ def plans(gradebook: Gradebook, assignment: str, release: Path) -> dict[str, Pla
         known = catalog.exercises_of(notebook.name) if notebook.name in catalog.chapters() else None
         tested = [name for cell in official if (name := _hidden_test_of(cell))]
         gone = [name for name in tested if known is not None and name not in known]
+        if tested and known is None:
+            raise CourseError(
+                f"{assignment}: {notebook.name}.ipynb has checks of a chapter ({_listed(tested)}), which are graded only in "
+                "the notebook of that chapter: call it as the chapter is called"
+            )
         if gone:
             raise CourseError(
                 f"{assignment}: it was released with {_listed(gone)}, which this checkout no longer has in the chapter "

@@ -89,6 +89,7 @@ def thousands(rng):
     yield dict(blocks=[_single(999.0, 1000.0), _single(1001.5 + float(rng.uniform()), 1000.5)])
     yield dict(blocks=[_single(-1001.0, -1000.0 + float(rng.uniform())), _single(-1002.5), _single(-1000.5, -1003.0)])
     yield dict(blocks=[_single(-99999.0, -99999.5), _single(-99998.0 + float(rng.integers(4)) / 4)])
+    yield dict(blocks=[_single(-3e38, -2e38)])  # below what any number that a maximum might start from
 
 
 @online_softmax.property(
@@ -297,6 +298,7 @@ def far_apart(rng):
     one = _aligned([2.0, 3.0, 1.0 + float(rng.uniform())])
     yield one | dict(Q=torch.tensor([[[1000.0], [-1000.0], [1.0]]], dtype=torch.float64), block_size=3)
     yield _aligned([float(rng.uniform()), 1000.0]) | dict(block_size=1)
+    yield _aligned([-3e38, -3e38, -2e38]) | dict(block_size=2)  # below what a maximum might start from
     # Queries that are far apart in a block, in blocks, and in a batch.
     two = {name: torch.cat([value, value.flip(1)]) for name, value in one.items()}
     yield two | dict(Q=torch.tensor([[[500.0], [1.0]], [[1.0], [500.0]]], dtype=torch.float64), block_size=1)

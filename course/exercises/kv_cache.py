@@ -441,7 +441,7 @@ GroupedQueryAttention.refuses(
 )
 GroupedQueryAttention.unchanged(
     lambda rng: _small(rng, "q"),
-    title="leaves its tokens as they were",
+    title="leaves its tokens as they were, and keeps nothing",
     **ROTATED,
     hint="Operations whose name ends in an underscore, and `+=`, write into their tensor. Do not use them on a tensor "
     "that the caller passed in.",

@@ -173,7 +173,7 @@ LanguageModel.refuses(
 )
 LanguageModel.unchanged(
     lambda rng: _model(rng, 2, 3, n_layers=1),
-    title="leaves the ids as they were",
+    title="leaves the ids as they were, and keeps nothing",
     **ROPE,
     hint="An operation whose name ends in an underscore writes into its tensor. Use none on ids.",
 )

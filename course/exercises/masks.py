@@ -82,7 +82,7 @@ CAUSAL = "np.tril(np.ones((n_q, n_k), dtype=bool), k=n_k - n_q)"
 causal_mask.mistakes(
     edit("k=n_k - n_q", "k=n_k - n_q - 1",
          "The diagonal is missing: no token sees itself, and the first sees nothing at all. A token may read its own "
-         "row.", see=MINUS_INFINITY),
+         "key.", see=MINUS_INFINITY),
     edit("k=n_k - n_q", "k=n_k - n_q + 1",
          "The diagonal is one too far to the right: each token sees the next one, which is exactly the token it has to "
          "predict.", see=MINUS_INFINITY),
@@ -178,6 +178,8 @@ def empty_and_full(rng):
 def impossible_lengths(rng):
     yield dict(lengths=np.array([2, 6, 1]), max_len=5)
     yield dict(lengths=np.array([2, -1]), max_len=5)
+    yield dict(lengths=[3, -1], max_len=4)
+    yield dict(lengths=[258, 1], max_len=4)  # 2, in a number of one byte
     yield dict(lengths=np.array([4, int(rng.integers(7, 20)), 0]), max_len=6)
     yield dict(lengths=np.array([-int(rng.integers(1, 9)), 3]), max_len=4)
     yield dict(lengths=rng.permutation([2, 0, 5, 3]), max_len=5)
@@ -676,6 +678,16 @@ INPUTS_KIND = (
 )
 
 causal_attention.mistakes(
+    edit("np.sqrt(Q.shape[-1])", "np.sqrt(K.shape[-2])",
+         "The scale is the root of the number of keys. It is the root of their width, d_k: `Q.shape[-1]`.",
+         see=MINUS_INFINITY),
+    edit("masked_softmax(scores, causal_mask(Q.shape[-2], K.shape[-2]))",
+         "masked_softmax(Q @ np.swapaxes(K, -1, -2), causal_mask(Q.shape[-2], K.shape[-2])) / np.sqrt(Q.shape[-1])",
+         "The weights are divided by the root of d_k, not the scores. Scale before the softmax, or the rows do not sum "
+         "to one.", see=MINUS_INFINITY),
+    edit("causal_mask(Q.shape[-2], K.shape[-2])", "causal_mask(K.shape[-2], Q.shape[-2]).T",
+         "The mask is transposed: each query reads itself and what comes later. Rows are queries, columns are keys.",
+         see=CONVENTIONS),
     edit(" / np.sqrt(Q.shape[-1])", "",
          "The scores are not scaled. Divide them by the square root of d_k, the width of queries and keys.",
          see=MINUS_INFINITY),
@@ -817,6 +829,7 @@ def counts(rng):
     yield dict(logits=rng.normal(size=(1, 2, 5)), tokens=_ids(rng, 1, 2, 5))
     yield dict(logits=rng.normal(size=(4, 2, 3)), tokens=_ids(rng, 4, 2, 3))
     yield dict(logits=rng.normal(size=(3, 3, 3)), tokens=_ids(rng, 3, 3, 3))
+    yield dict(logits=rng.normal(size=(1, 2, 150)), tokens=np.array([[3, int(rng.integers(130, 150))]]))
 
 
 @next_token_loss.property(
@@ -838,7 +851,9 @@ def unfit_for_a_loss(rng):
     yield dict(logits=rng.normal(size=(2, 4, 5)), tokens=_ids(rng, 2, 3, 5))
     yield dict(logits=rng.normal(size=(3, 4, 5)), tokens=_ids(rng, 2, 4, 5))
     yield dict(logits=rng.normal(size=(1, 4, 5)), tokens=_ids(rng, 2, 4, 5))  # what NumPy would stretch
+    yield dict(logits=rng.normal(size=(2, 0, 5)), tokens=np.zeros((2, 0), dtype=int))
     yield dict(logits=rng.normal(size=(1, 3, 5)), tokens=np.array([[0, 5, 1]]))
+    yield dict(logits=rng.normal(size=(1, 3, 5)), tokens=np.array([[5, 0, 1]]))
     yield dict(logits=rng.normal(size=(2, 3, 4)), tokens=np.array([[0, 3, 1], [2, 1, -1]]))
     yield dict(logits=rng.normal(size=(1, 3, 4)), tokens=np.array([[1, -int(rng.integers(2, 9)), 2]]))
     yield dict(logits=rng.normal(size=(2, 3, 4)), tokens=_ids(rng, 2, 3, 4))
@@ -896,6 +911,9 @@ next_token_loss.mistakes(
     edit(SHIFTED, "logits, np.roll(tokens, -1, axis=1)[..., None]",
          "The targets are rolled, so the last position is graded on the first token. After the last token nothing is "
          "known: that prediction is left out."),
+    edit(SHIFTED, "logits.reshape(1, -1, vocab)[:, :-1], tokens.reshape(1, -1)[:, 1:, None]",
+         "The sentences are joined into one long text: the last token of each is made to predict the first of the "
+         "next. Shift within each sentence."),
     edit(".mean()", "[:, -1].mean()",
          "Only the last prediction counts. Every position but the last makes one, and all are averaged.",
          see=ALL_AT_ONCE),

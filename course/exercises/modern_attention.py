@@ -43,7 +43,7 @@ def bends(rng):
 
 
 @soft_cap.property(
-    "leaves scores as they are without a cap",
+    "bends by a cap of 1, and leaves scores as they are without one",
     points=1,
     hint="`cap=None` means that there is no cap: return the scores.",
 )
@@ -73,6 +73,9 @@ soft_cap.unchanged(
 BENT = "cap * torch.tanh(scores / cap)"
 
 soft_cap.mistakes(
+    edit("scores if cap is None else cap * torch.tanh(scores / cap)",
+         "(50.0 if cap is None else cap) * torch.tanh(scores / (50.0 if cap is None else cap))",
+         "Without a cap the scores are bent as well, at 50. `cap=None` leaves them as they are."),
     edit(BENT, "scores.clamp(-cap, cap)",
          "Scores are clipped. Beyond the cap a clipped score has no gradient, so training cannot bring it back. tanh "
          "bends it instead, and its slope is never 0."),
@@ -245,6 +248,8 @@ NOT_WIDENED = {"torch.promote_types(scores.dtype, torch.float32)": "scores.dtype
 HIDE = "every = every.masked_fill(hidden, -math.inf)"
 
 softmax_with_sink.mistakes(
+    edit("nn.functional.pad(~mask.bool(), (0, 1))", "nn.functional.pad(~mask.bool(), (0, 1), value=True)",
+         "The mask hides the sink as well. It is always there, and never hidden."),
     edit("[wide, extra]", "[wide, -math.inf + 0 * extra]",
          "The sink is not used: the weights of a row sum to 1. Its exponential belongs in the total of each row.",
          also={"hidden, -math.inf": "hidden, -1e30"}),
@@ -311,12 +316,13 @@ softmax_with_sink.mistakes(
 
 scaled_rope_frequencies = Exercise(solutions.scaled_rope_frequencies, section=STRETCH, minutes=15, difficulty=2)
 LLAMA = dict(low=1.0, high=4.0)
+SLOW = dict(rtol=1e-5, atol=1e-10)  # slow pairs turn by a millionth per token
 
 
 @scaled_rope_frequencies.property(
     "keeps fast pairs and divides slow ones",
     points=2,
-    **SINGLE,
+    **SLOW,
     hint="The wavelength of a pair is 2 pi / frequency, in tokens. Below original_length / high the frequency stays; "
     "above original_length / low it is divided by the factor.",
 )
@@ -329,7 +335,7 @@ def kept_or_divided(rng):
 @scaled_rope_frequencies.property(
     "mixes the two in between",
     points=2,
-    **SINGLE,
+    **SLOW,
     hint="The share kept is (original_length / wavelength - low) / (high - low): 1 at the fast limit, 0 at the slow "
     "one. The rest is divided by the factor.",
 )
@@ -341,7 +347,7 @@ def mixed(rng):
 
 
 @scaled_rope_frequencies.property(
-    "follows low and high", points=1, **SINGLE, hint="1 and 4 are Llama's numbers. Use the arguments."
+    "follows low and high", points=1, **SLOW, hint="1 and 4 are Llama's numbers. Use the arguments."
 )
 def other_limits(rng):
     yield dict(d_head=32, base=1000.0, factor=8.0, low=2.0, high=3.0, original_length=200)
@@ -351,7 +357,7 @@ def other_limits(rng):
 @scaled_rope_frequencies.property(
     "changes nothing for a factor of 1, and works for a single pair",
     points=1,
-    **SINGLE,
+    **SLOW,
     hint="With a factor of 1 the result is `rope_frequencies(d_head, base)`. The result has one entry per pair.",
 )
 def nothing_stretched(rng):
@@ -366,6 +372,11 @@ scaled_rope_frequencies.mistakes(
     edit(KEPT, "torch.zeros_like(turns)",
          "Every frequency is divided. Fast pairs tell neighbors apart, and they have turned full circles in training: "
          "they stay as they are."),
+    edit(KEPT, "((1 / theta - low) / (high - low)).clamp(0, 1)",
+         "Wavelengths are compared with low and high. Those are limits for rotations: how often a pair turns within "
+         "original_length.", also={"original_length * theta / (2 * math.pi)": "theta"}),
+    edit(KEPT, "((2 * math.pi / theta - low) / (high - low)).clamp(0, 1)",
+         "Wavelengths are compared with low and high. Those are limits for rotations: original_length / wavelength."),
     edit(KEPT, "torch.ones_like(turns)",
          "No frequency is changed: this is plain `rope_frequencies`."),
     edit(MIXED, "(1 - kept) * theta + kept * theta / factor",
@@ -424,7 +435,7 @@ PRECISION = dict(
     "`device=x.device`.",
 )
 UNCHANGED = dict(
-    title="leaves its tokens as they were",
+    title="leaves its tokens as they were, and keeps nothing",
     **ROTATED,
     hint="Operations whose name ends in an underscore, and `+=`, write into their tensor. Do not use them on a tensor "
     "that the caller passed in.",
@@ -563,7 +574,7 @@ def qk_future(rng):
 
 @QKNormAttention.property(
     "reads in chunks with a cache what it reads in one pass",
-    points=2,
+    points=1,
     **IN_CHUNKS,
     hint="Read `len(cache)` before you append: that is the position of the first new token. Normalize, rotate, append, "
     "and continue with what `append` returns. Token i of a chunk sees every key up to len(cache) + i.",
@@ -572,6 +583,16 @@ def qk_in_chunks(rng):
     yield dict(**_qk_layer(rng, d_model=4, n_heads=1, n_kv_heads=1, d_head=4, batch=1, n=4), cuts=[1, 2, 3])
     yield dict(**_qk_layer(rng, d_model=6, n_heads=2, n_kv_heads=1, d_head=4, batch=2, n=6, base=50.0), cuts=[1, 4])
     yield dict(**_qk_layer(rng, **SHARED_HEADS, n=3), cuts=[])
+
+
+@QKNormAttention.property(
+    "keeps normed, rotated keys and plain values",
+    points=1,
+    **IN_CHUNKS,
+    hint="Normalize and rotate the new keys, then append them with the new values.",
+)
+def qk_kept(rng):
+    yield dict(**_qk_layer(rng, **SHARED_HEADS, n=5), cuts=[2], kept=True)
 
 
 @QKNormAttention.property(
@@ -618,6 +639,8 @@ NORMS = "RMSNorm(d_head, eps), RMSNorm(d_head, eps)"
 SHARE = "k, v = (repeat_kv(kept, self.n_heads // self.n_kv_heads) for kept in (k, v))"
 
 QKNormAttention.mistakes(
+    edit(NORMS, "RMSNorm(d_head), RMSNorm(d_head)",
+         "eps is not passed on: the norms use their own default. Write RMSNorm(d_head, eps) for both."),
     edit("self.norm_q(", "(",
          "Queries and keys are not normalized: this is grouped-query attention. Apply norm_q and norm_k after "
          "splitting.", also={"self.norm_k(": "("}),
@@ -845,6 +868,8 @@ KEY = "apply_rope(self.W_k_rope(x), positions, self.base)"
 TWO_SCORES = "(plain @ k.mT + turned @ key.mT) / math.sqrt(self.d_head + self.d_rope)"
 
 LatentAttention.mistakes(
+    edit("torch.arange(past, past + x.shape[1], device=x.device)", "torch.arange(x.shape[1], device=x.device)",
+         "Positions start from zero in each call. With a cache they go on where it ends: len(cache) first."),
     edit("self.norm(self.W_down(x))", "self.W_down(x)",
          "The latent is not normed. Norm it after W_down, before it is kept and before keys and values are made from "
          "it."),
@@ -1000,6 +1025,9 @@ route.mistakes(
     edit(TOP, "logits.softmax(-1).topk(top_k, dim=-1)",
          "The weights are shares of a softmax over all experts, so they sum to less than 1. Take the softmax over the "
          "chosen logits only.", also={WEIGHTS: "chosen"}),
+    edit(WEIGHTS, "(chosen.sigmoid() / chosen.sigmoid().sum(-1, keepdim=True))",
+         "The weights are sigmoids, divided by their sum. Some models do that; this exercise asks for the softmax of "
+         "the chosen logits."),
     edit(WEIGHTS, "chosen",
          "The weights are the logits themselves. They still need a softmax."),
     edit(f"{WEIGHTS}, experts", f"{WEIGHTS}.flip(-1), experts.flip(-1)",
@@ -1135,7 +1163,7 @@ def moe_single(rng):
 
 MixtureOfExperts.unchanged(
     lambda rng: _moe_layer(rng, d_model=3, d_ff=4, n_experts=3, top_k=2, batch=1, n=3),
-    title="leaves its tokens as they were",
+    title="leaves its tokens as they were, and keeps nothing",
     **SINGLE,
     hint="Add the experts' outputs to a new tensor of zeros, not to the rows of x.",
 )

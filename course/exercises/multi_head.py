@@ -357,7 +357,7 @@ MultiHeadAttention.refuses(
 )
 MultiHeadAttention.unchanged(
     lambda rng: dict(**_layer(rng, d_model=4, n_heads=2, batch=1, n=3, names="q"), mask=_some(rng, 1, 3, 3)),
-    title="leaves tokens and mask as they were",
+    title="leaves tokens and mask as they were, and keeps nothing",
     **NEARLY,
     hint="Operations whose name ends in an underscore write into their tensor. Never use them on an argument of the "
     "function.",

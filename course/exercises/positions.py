@@ -312,7 +312,7 @@ LearnedPositions.refuses(
 )
 LearnedPositions.unchanged(
     lambda rng: dict(**_table(rng, 8, 6), x=normal(rng, 3, 5, 6)),
-    title="leaves the tokens as they were",
+    title="leaves the tokens as they were, and keeps nothing",
     hint="`x += ...` writes into the caller's tensor. Return a new one.",
 )
 LearnedPositions.any_device(
@@ -367,8 +367,8 @@ LearnedPositions.mistakes(
     edit(SUM, f"x.add_({ROWS})",
          "`x += ...` writes into the caller's tensor. Return a new tensor, x plus the rows."),
     edit(ROWS, f"{ROWS}.detach()",
-         "The table is cut off from training: `.detach()`, `.data` or `torch.no_grad()` leave its gradient at 0. Use "
-         "the parameter itself."),
+         "The table is cut off from training: `.detach()`, `.data`, `torch.no_grad()` and `requires_grad=False` leave "
+         "its gradient at 0. Use the parameter itself."),
     edit(SUM, f"({SUM}).detach()",
          "The result is cut off from training: under `torch.no_grad()`, or after `.detach()`, neither the table nor "
          "the tokens get a gradient. Add without it."),

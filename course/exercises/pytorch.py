@@ -212,8 +212,8 @@ training_step.mistakes(
          "for parameter in model.parameters():\n"
          "        if parameter.grad is not None:\n"
          '            parameter.data -= optimizer.param_groups[0]["lr"] * parameter.grad',
-         "The parameters are moved by hand: learning rate times gradient. That is what plain SGD does. Adam, momentum "
-         "and weight decay do more, so leave the step to `optimizer.step()`."),
+         "The step is that of plain SGD, learning rate times gradient, by hand or by a new optimizer. Adam, momentum "
+         "and weight decay do more, so leave the step to the optimizer that is given: `optimizer.step()`."),
     edit(ZERO_GRAD, f"for parameter in model.parameters(): parameter.data.zero_()\n    {ZERO_GRAD}",
          "The parameters themselves are set to zero, so what they have learned is lost. Clear their gradients instead.",
          see=CLEAR),

@@ -131,6 +131,7 @@ layer_norm.gradients(
 NARROW_NUMBERS = dict(
     title="measures narrow numbers in float32",
     points=1,
+    probe=probes.widened,
     rtol=0.02,
     atol=0.02,
     hint="float16 ends at 65,504, and the square of 256 is larger. If x is narrower than float32, take "
@@ -141,7 +142,7 @@ NARROW_NUMBERS = dict(
 @layer_norm.property(**NARROW_NUMBERS)
 def narrow_tokens(rng):
     yield dict(x=400.0 * normal(rng, 2, 3, 6).to(torch.float16), **_scale_and_shift(rng, 6, torch.float16))
-    yield dict(x=normal(rng, 2, 2, 5, dtype=torch.bfloat16), **_scale_and_shift(rng, 5, torch.bfloat16))
+    yield dict(x=normal(rng, 2, 4, 32, dtype=torch.bfloat16), **_scale_and_shift(rng, 32, torch.bfloat16))
 
 
 layer_norm.unchanged(
@@ -166,6 +167,8 @@ layer_norm.mistakes(
     edit("centered / spread", "centered * spread",
          "The centered numbers are multiplied by the spread. Divide by it, so that it becomes 1."),
     edit("* weight", "/ weight", "The result is divided by `weight`. It is multiplied by it."),
+    edit("* weight + bias", "* bias + weight",
+         "Weight and bias are exchanged: multiply by the weight, then add the bias."),
     edit("wide - ", "wide + ", "The mean is added. Subtract it, so that each token has mean 0."),
     edit("+ eps", "- eps",
          "eps is subtracted from the variance. Add it: the root would be nan for tokens that barely vary."),
@@ -183,6 +186,9 @@ layer_norm.mistakes(
     edit(VARIANCE, "centered.square().mean()",
          "One mean and one variance are taken for the whole array. Each token has its own: dim=-1, keepdim=True.",
          also={MEAN: "wide.mean()"}),
+    edit("wide - wide.mean(dim=-1, keepdim=True)", "wide",
+         "The mean is not subtracted: this is RMSNorm with a bias. LayerNorm subtracts each token's mean first, and "
+         "then the mean of the squares is the variance."),
     edit("centered / spread", "wide / spread",
          "The mean is not subtracted, so this is RMSNorm, or a division by the spread alone. LayerNorm "
          "subtracts each token's mean first."),
@@ -270,7 +276,7 @@ rms_norm.any_device(
 @rms_norm.property(**NARROW_NUMBERS)
 def rms_narrow_tokens(rng):
     yield dict(x=400.0 * normal(rng, 2, 3, 6).to(torch.float16), weight=normal(rng, 6, dtype=torch.float16))
-    yield dict(x=normal(rng, 2, 2, 5, dtype=torch.bfloat16), weight=normal(rng, 5, dtype=torch.bfloat16))
+    yield dict(x=normal(rng, 2, 4, 32, dtype=torch.bfloat16), weight=normal(rng, 32, dtype=torch.bfloat16))
 
 
 rms_norm.unchanged(
@@ -387,6 +393,8 @@ gelu.mistakes(
     edit("x / math", "x * math", "x is multiplied by sqrt(2) inside erf. Divide: erf(x / sqrt(2))."),
     edit(ERF, "x / math.sqrt(2.0)", "erf is missing: a share runs from 0 to 1, and erf keeps it there."),
     edit("math.sqrt(2.0)", "2.0", "x is divided by 2 inside erf, and not by sqrt(2)."),
+    edit("math.sqrt(2.0)", "{}", "sqrt(2) is rounded to a few digits: write `math.sqrt(2)`.",
+         each=(1.4142, 1.414, 1.41421)),
 )  # fmt: skip
 gelu_tanh.mistakes(
     edit("torch.tanh(inner)", ERF,
@@ -396,6 +404,12 @@ gelu_tanh.mistakes(
          "cube."),
     edit(" + 0.044715 * x**3", "",
          "The cubic term is left out. Without 0.044715 x ** 3 the curve is off by up to 0.02."),
+    edit("math.sqrt(2.0 / math.pi)", "{}", "sqrt(2 / pi) is rounded to a few digits: write `math.sqrt(2 / math.pi)`.",
+         each=(0.7979, 0.798, 0.79788)),
+    edit("math.sqrt(2.0 / math.pi)", "2.0 / math.pi",
+         "The root is missing: the factor is sqrt(2 / pi), about 0.798, not 2 / pi."),
+    edit("x + 0.044715 * x**3)", "x + (0.044715 * x) ** 3)",
+         "The small factor is cubed together with x. Only x is: 0.044715 * x**3."),
     edit("x**3", "x**2", "x is squared where it should be cubed. A square makes both sides bend the same way."),
     edit("math.sqrt(2.0 / math.pi)", "{}",
          "The factor in front of the brackets is wrong. It should be sqrt(2 / pi), about 0.798.",
@@ -419,7 +433,7 @@ def _two_maps(rng, d_model, d_ff, prefix="", dtype=torch.float64):
     return {prefix + name: normal(rng, *shape, dtype=dtype) for name, shape in shapes.items()}
 
 
-def _declare_network(exercise, weights, structure_hint, forward_hint):
+def _declare_network(exercise, weights, hint):
     """Declare the properties that both networks share."""
 
     def case(rng, d_model, d_ff, batch, n, size=1.0, dtype=torch.float64):
@@ -430,15 +444,13 @@ def _declare_network(exercise, weights, structure_hint, forward_hint):
             x=normal(rng, batch, n, d_model, dtype=dtype),
         )
 
-    # The stub has these parameters, so being made is not enough: a token must come out right.
-    @exercise.property(
-        "gets a single token right, with the parameters of the stub", points=1, **MIXED, hint=structure_hint
-    )
+    # `__init__` is given, so being made is not enough: a token must come out right.
+    @exercise.property("gets a single token right, with the parameters as given", points=1, **MIXED, hint=hint)
     def structure(rng):
         yield case(rng, 4, 7, 1, 1)
         yield case(rng, 5, 3, 1, 1)
 
-    @exercise.property("gives the right output", points=2, **MIXED, hint=forward_hint)
+    @exercise.property("gives the right output", points=2, **MIXED, hint=hint)
     def forward(rng):
         yield case(rng, 4, 7, 1, 3)
         yield case(rng, 5, 3, 2, 4)
@@ -458,7 +470,7 @@ def _declare_network(exercise, weights, structure_hint, forward_hint):
     exercise.gradients(lambda rng: dict(**case(rng, 3, 4, 1, 2), upstream=[normal(rng, 1, 2, 3)]), **ALL_GRADIENTS)
     exercise.any_device(
         lambda rng: dict(probe="unchanged", **case(rng, 3, 5, 2, 4, dtype=torch.float32)),
-        title="works in single precision, on any device, and leaves x as it was",
+        title="works in single precision and on any device, leaves x as it was, and keeps nothing",
         **SINGLE,
         hint="float32 in, float32 out; write nothing into x, and create nothing on a fixed device.",
     )
@@ -467,8 +479,7 @@ def _declare_network(exercise, weights, structure_hint, forward_hint):
 _declare_network(
     FeedForward,
     _two_maps,
-    "Leave `__init__` as it is: W_1 is nn.Linear(d_model, d_ff), W_2 is nn.Linear(d_ff, d_model), both with bias.",
-    "W_2 of the exact gelu of W_1 of x. Do not add x: the block does that.",
+    "W_2 of the exact gelu of W_1 of x, with the biases that both maps have. Do not add x: the block does that.",
 )
 
 FeedForward.mistakes(
@@ -490,6 +501,8 @@ FeedForward.mistakes(
     edit("(d_model, d_ff)", "(d_model, d_ff, bias=False)",
          "W_1 and W_2 have no bias. In this network both have one (the projections of attention and SwiGLU do "
          "without).", also={"(d_ff, d_model)": "(d_ff, d_model, bias=False)"}),
+    edit("self.W_2(gelu(self.W_1(x)))", "gelu(x @ self.W_1.weight.T) @ self.W_2.weight.T",
+         "The biases of W_1 and W_2 are left out. Call the maps, `self.W_1(x)`, or add their biases."),
     edit("self.W_2(gelu(self.W_1(x)))", "self.W_2(gelu(self.W_1(x))).detach()",
          "The result is detached, so nothing before it can learn."),
 )  # fmt: skip
@@ -508,8 +521,6 @@ def _three_maps(rng, d_model, d_ff, prefix="", dtype=torch.float64):
 _declare_network(
     SwiGLU,
     _three_maps,
-    "Leave `__init__` as it is: W_gate and W_up are nn.Linear(d_model, d_ff, bias=False), W_down is nn.Linear(d_ff, "
-    "d_model, bias=False).",
     "W_down of silu(W_gate of x) times W_up of x, where silu(a) = a * sigmoid(a).",
 )
 
@@ -546,17 +557,19 @@ SwiGLU.mistakes(
 
 # Blocks --------------------------------------------------------------------------------------------------------------
 
-SINGLE_BLOCK = dict(title="works in single precision, on any device, and leaves x as it was", rtol=1e-3, atol=1e-4)
+SINGLE_BLOCK = dict(
+    title="works in single precision and on any device, leaves x as it was, and keeps nothing", rtol=1e-3, atol=1e-4
+)
 STRUCTURE = dict(
-    title="gets a single token right, with the parts of the stub",
+    title="gets a single token right, with the parts as given",
     points=1,
-    hint="Leave `__init__` as it is. Each of its four parts is used once: the two norms have different weights.",
+    hint="Each of its four parts is used once: the two norms have different weights.",
 )
 AGAIN = dict(
     title="gives the same again, also in training mode",
     points=1,
     probe=probes.repeated,
-    hint="No dropout: nothing in this block is random.",
+    hint="Nothing in this block is random, and nothing is kept from one call to the next.",
 )
 
 
@@ -728,7 +741,7 @@ EncoderBlock.gradients(
     "tokens that may read nothing.",
 )
 EncoderBlock.any_device(
-    lambda rng: dict(probe="unchanged", **_encoder(rng, 1, 3, torch.float32)),
+    lambda rng: dict(probe="unchanged", **_encoder(rng, 1, 3, torch.float32), mask=LOWER[:3, :3]),
     **SINGLE_BLOCK,
     hint="`x += ...` writes into the caller's tensor. Write x = x + ...",
 )
@@ -757,11 +770,24 @@ EncoderBlock.mistakes(
     edit(THOUGHT, f"self.norm_2({THOUGHT})",
          "There is a third norm at the end, on the stream. In a pre-norm model one follows the last block; it "
          "is not part of the block."),
+    edit("heard, _ = self.attention(self.norm_1(x), mask)", "x = x + self.feed_forward(self.norm_2(x))",
+         "The network comes before the attention. First the attention, which mixes the tokens; then the network.",
+         also={"x = x + heard": "heard, _ = self.attention(self.norm_1(x), mask)",
+               f"return {THOUGHT}": "return x + heard"}),
     edit(HEARD, "x + _flicker(self, heard)", DROPOUT, see=ENCODER,
          also={THOUGHT: "x + _flicker(self, self.feed_forward(self.norm_2(x)))"}),
     see=ORDER,
 )  # fmt: skip
 EncoderBlock.mistakes(
+    edit("self.norm_1(x), mask", "self.norm_1(x), None if mask is None else ~mask",
+         "The mask is turned around. True means \"may attend\" here, as in MultiHeadAttention (PyTorch's own module "
+         "means the opposite): pass it on as it is."),
+    edit("heard, _ = self.attention(self.norm_1(x), mask)", "heard = self.attention(self.norm_1(x), mask)",
+         "The attention returns two things, the output and the weights, and both are added to x. Take the first: "
+         "`[0]`, or `heard, weights = ...`.", see=ENCODER),
+    edit("heard, _ = ", "_, heard = ",
+         "The attention's weights are added to x, not its output. The output is the first of the two: `[0]`.",
+         see=ENCODER),
     edit("self.norm_1(x), mask", "self.norm_1(x)",
          "The mask is not passed on, so padding and the future are read. Call attention(norm_1(x), mask)."),
     edit(HEARD, "x + heard if x.requires_grad else x.add_(heard)",
@@ -791,10 +817,10 @@ def _decoder(rng, batch, n, n_memory, dtype=torch.float64, **init):
 
 
 @DecoderBlock.property(
-    "gets a single token right, with the parts of the stub",
+    "gets a single token right, with the parts as given",
     points=1,
     **MIXED,
-    hint="Leave `__init__` as it is. Each of its six parts is used once: the three norms have different weights.",
+    hint="Each of its six parts is used once: the three norms have different weights.",
 )
 def decoder_structure(rng):
     yield _decoder(rng, 1, 1, 1)
@@ -866,7 +892,7 @@ DecoderBlock.gradients(
 )
 DecoderBlock.any_device(
     lambda rng: dict(probe="unchanged", **_decoder(rng, 1, 3, 2, torch.float32, d_model=4, d_ff=3)),
-    title="works in single precision, on any device, and leaves its inputs as they were",
+    title="works in single precision and on any device, leaves its inputs as they were, and keeps nothing",
     rtol=1e-3,
     atol=1e-4,
     hint="Write x = x + ..., not x += ...; make the mask boolean, with `device=x.device`.",
@@ -887,6 +913,11 @@ DecoderBlock.mistakes(
     edit(", device=x.device", "",
          "The causal mask is on the CPU, wherever x is, so the two cannot be combined. Create it with "
          "`device=x.device`."),
+    edit("memory, memory_mask", "memory, None if memory_mask is None else ~memory_mask",
+         "memory_mask is turned around. True means a real token here (PyTorch's own module means the opposite): pass "
+         "it on as it is."),
+    edit(", earlier", ", ~earlier",
+         "The causal mask is turned around. True means \"may attend\" here: `tril` itself."),
     edit("memory, memory_mask", "memory",
          "memory_mask is not used, so the padding of the memory is read. Pass it to the cross-attention."),
     edit("self.norm_2(x), memory", "memory, self.norm_2(x)",
@@ -914,6 +945,8 @@ DecoderBlock.mistakes(
     edit("heard, _ = ", "x = self.norm_1(x)\n        heard, _ = ", FROM_NORMED, see=STREAM,
          also={"self.norm_1(x)": "x", HEARD: "self.norm_2(x + heard)", "self.norm_2(x)": "x",
                "x + read": "self.norm_3(x + read)", "self.norm_3(x)": "x"}),
+    edit("x = x + read", "x = x + read + heard",
+         "There is a residual too many: one part's output is added twice. Each is added once."),
     edit("x + read", "read",
          "The output of the cross-attention replaces the stream. Add it, or the token itself is lost.", see=STREAM),
     edit(HEARD, "heard", NO_FIRST_RESIDUAL, see=STREAM),
@@ -1028,6 +1061,8 @@ LlamaBlock.mistakes(
          see=STREAM, also={"self.norm_2(x)": "x"}),
     edit("x = x + ", "x = ", NO_FIRST_RESIDUAL, see=STREAM),
     edit("return x + ", "return ", NO_SECOND_RESIDUAL, see=STREAM),
+    edit("x = x + ", "x = ", "Neither part's result is added to the stream: each replaces it. Write x = x + ... twice.",
+         see=STREAM, also={"return x + ": "return "}),
     edit("self.norm_2(x)", "self.norm_1(x)", SHARED_NORM, see=LLAMA),
     edit("self.norm_2(x)", "self.norm_1(x)", SWAPPED_NORMS, see=LLAMA, also={"self.norm_1(x)": "self.norm_2(x)"}),
     edit("self.norm_2(x)", "x", NOT_NORMED),

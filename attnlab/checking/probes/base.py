@@ -13,6 +13,7 @@ from attnlab.checking.formatting import as_numpy
 from attnlab.checking.probes.class_as_function import ClassAsFunction, ProbeError, parameters_phrase
 
 if TYPE_CHECKING:
+    from attnlab.checking.compare import Difference
     from attnlab.checking.schema import Case, Outcome, Parts, Used
 
 PROBES: dict[str, Probe] = {}  # by name
@@ -112,6 +113,10 @@ class Probe:
         Raises ProbeError, in words, where the results are not of the kind asked for.
         """
         return raw[0]
+
+    def hint_fits(self, found: Difference, case: Case) -> bool:
+        """Whether the hint of the property is about such a failure, and not about numbers where there are none."""
+        return found.kind != "error"
 
     def part(self, name: str, case: Case) -> Part:
         """Describe one part of the outcome of a case; `name` is empty where there is no outcome."""

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
+import inspect
 
 import numpy as np
 
@@ -11,6 +13,9 @@ from attnlab.checking.formatting import as_numpy, kind_of
 from attnlab.checking.probes.base import CHANGED, Part, Probe, changed_inputs, refusal
 from attnlab.checking.probes.class_as_function import ClassAsFunction, ProbeError
 
+FIRST = "called first"
+MOVED = "When one input is replaced, the wrong entries of the result change"
+
 
 class Call(Probe):
     """The result."""
@@ -18,34 +23,132 @@ class Call(Probe):
     name = "call"
 
 
-class Unchanged(Probe):
-    """The inputs as the answer left them, its result, and that of a second call.
+def _kept(found) -> str:
+    if found.got == FIRST:
+        return "Two new modules with the same parameters gave two results for one input: something is drawn at random"
+    return (
+        f"It keeps something between calls: {str(found.got)[:60]}, it does not give what a new module gives. Compute "
+        "everything from the arguments and the parameters, in each call"
+    )
 
-    The result is included because doing nothing earns nothing, and the second one, on the same input,
-    because something may be left over from the first.
+
+class Unchanged(Probe):
+    """The inputs as the answer left them, its result, that of a second call, and what is kept between calls.
+
+    The result is included because doing nothing earns nothing. The second call is on the same input, after all numbers
+    of the first result were overwritten. A module is also called on other inputs, and after a change of its parameters,
+    as training changes them: each time it must give what a new one gives.
     """
 
     name = "unchanged"
     parts = {
         "changed": CHANGED,
         "after": Part("It altered its input", verdict=True, symptom=False),
+        "kept": Part(_kept, "It draws at random, or keeps something between calls", verdict=True, symptom=False),
         "second call": Part("Called a second time on the same input, it gave a different result", numbers=True),
     }
     tolerates = frozenset({"value", "nan", "shape", "dtype"})
     without_merit = "The input is left as it was, but this counts only where numbers are computed from it."
 
     def call(self, f, **inputs):
-        again = copy.deepcopy(inputs)
-        if isinstance(f, ClassAsFunction):  # both calls go to one object
-            made, _ = f.make(inputs["init"], inputs.get("weights", {}))
+        again, others = copy.deepcopy(inputs), {}
+        if isinstance(f, ClassAsFunction):  # all calls go to one object
+            init, weights = inputs["init"], inputs.get("weights", {})
+            others = _between_calls(f, init, weights, {n: inputs[n] for n in inputs if n not in ("init", "weights")})
+            made, _ = f.make(init, weights)
             f = lambda init, weights=None, **given: made(**given)  # noqa: E731
-        result = codec.copied(f(**inputs))
-        return {"after": inputs, "result": result, "second call": f(**again)}
+        returned = f(**inputs)
+        result, after = codec.copied(returned), codec.copied(inputs)
+        _overwrite(returned)
+        return {"after": after, "result": result, "second call": f(**again), "others": others}
+
+    def hint_fits(self, found, case):
+        return found.part in ("changed", "after")
 
     def conclude(self, raw, used, **case):
         (seen,) = raw
         kept = {part: seen[part] for part in ("after", "result", "second call")}
-        return {"changed": changed_inputs(case, seen["after"]), **kept}
+        different = [when for when, (alone, in_a_row) in seen["others"].items() if not _close(alone, in_a_row)]
+        named = {"kept": different[0] if different else ""} if "init" in case else {}
+        return {"changed": changed_inputs(case, seen["after"]), **named, **kept}
+
+
+def _between_calls(f: ClassAsFunction, init, weights, inputs) -> dict[str, list]:
+    """The results of a new module and of one that was called before, for several inputs.
+
+    returns: words for a call -> the two results; an exception that only the second raises is the name of its type
+    """
+    import torch
+
+    one, _ = f.make(init, weights)
+    optional = {name for name, p in inspect.signature(one.forward).parameters.items() if p.default is not p.empty}
+    first = next(iter(inputs))
+    needed = {name: value for name, value in inputs.items() if name not in optional}
+    flipped = {
+        name: value.flip(1)
+        if isinstance(value, torch.Tensor) and value.dtype != torch.bool and value.ndim > 1
+        else value
+        for name, value in inputs.items()
+    }
+    calls = {
+        FIRST: inputs,
+        "on another input of the same shape": flipped,
+        "without what was given before": needed,
+        "on a shorter input": {**needed, first: inputs[first][:, 1:]},
+        "on its first input again": inputs,
+        "after its parameters changed": inputs,
+    }
+    if needed.keys() == inputs.keys():
+        del calls["without what was given before"]
+    if inputs[first].shape[1] < 2:
+        del calls["on a shorter input"]
+    found = {}
+    for when, given in calls.items():
+        alone, _ = f.make(init, weights)
+        if when == "after its parameters changed":
+            _halve(alone)
+            _halve(one)
+        wanted = codec.copied(alone(**copy.deepcopy(given)))
+        try:
+            found[when] = [wanted, codec.copied(one(**copy.deepcopy(given)))]
+        except (NotImplementedError, ProbeError):
+            raise
+        except Exception as error:
+            found[when] = [wanted, type(error).__name__]
+    return found
+
+
+def _halve(made) -> None:
+    import torch
+
+    with torch.no_grad():
+        for parameter in made.parameters():
+            parameter.mul_(0.5)
+
+
+def _overwrite(value) -> None:
+    """Write into a result, as whoever called may. It may be read-only."""
+    for part in value if isinstance(value, (tuple, list)) else [value]:
+        with contextlib.suppress(ValueError, RuntimeError, TypeError):
+            if hasattr(part, "fill_"):
+                part.detach().fill_(7)
+            elif isinstance(part, np.ndarray):
+                part.fill(7)
+
+
+def _close(one, other) -> bool:
+    """Whether two results are the same but for rounding."""
+    if isinstance(one, (tuple, list)):
+        return type(one) is type(other) and len(one) == len(other) and all(map(_close, one, other))
+    if not hasattr(one, "detach") or not hasattr(other, "detach"):
+        return bool(one is other or one == other)
+    if one.dtype != other.dtype or one.shape != other.shape:
+        return False
+    one, other = as_numpy(one), as_numpy(other)
+    if one.dtype.kind != "f":
+        return bool((one == other).all())
+    half = float(np.sqrt(np.finfo(one.dtype).eps))
+    return bool(np.isclose(one, other, rtol=half, atol=half, equal_nan=True).all())
 
 
 class Integer(Probe):
@@ -120,16 +223,35 @@ class Refusal(Probe):
         return {"raises": "nothing", "result": result}
 
 
+def _moved(found) -> str:
+    """Which entries moved that should not have, or did not although they should."""
+    got, expected = np.asarray(found.got), np.asarray(found.expected)
+    if got.dtype != bool or got.shape != expected.shape:
+        return f"When one input is replaced, the result has another form: {str(found.got)[:80]}"
+    if not got.any():
+        return "When one input is replaced, no entry of the result changes"
+    too_many, too_few = int((got & ~expected).sum()), int((expected & ~got).sum())
+    counts = [
+        f"{count} {'entry' if count == 1 else 'entries'} of the result {what}"
+        for count, what in ((too_many, "should not change and did"), (too_few, "should change and did not"))
+        if count
+    ]
+    return "When one input is replaced, " + ", and ".join(counts)
+
+
 class Sensitivity(Probe):
     """Which entries of the result differ when one input is replaced; of several outputs, those of the first."""
 
     name = "moved"
+    not_shown = frozenset({"replacement"})
     parts = {
-        "moved": Part(
-            "When one input is replaced, the wrong entries of the result change", verdict=True, symptom=False
-        ),
-        "moved clearly": Part("When one input is replaced, the wrong entries of the result change", verdict=True),
+        "moved": Part(_moved, MOVED, verdict=True, symptom=False),
+        "moved clearly": Part(_moved, MOVED, verdict=True),
     }
+
+    def hint_fits(self, found, case):
+        got, expected = np.asarray(found.got), np.asarray(found.expected)
+        return got.dtype != bool or got.shape != expected.shape or bool((got & ~expected).any())
 
     def call(self, f, **inputs):
         return {"result": f(**copy.deepcopy(inputs))}

@@ -130,13 +130,18 @@ class ChunkedReading(Probe):
 
 
 class Routing(Probe):
-    """The result of a module, and how many numbers each module of its list `inner` was called with, over all calls.
+    """The result of a module, and how many rows each module of its list `inner` was called with, over all calls.
 
     A list of vectors, given one by one, counts as much as their table.
     """
 
     name = "routed"
-    parts = {"given": Part("The modules in its list were called with other rows than those that are theirs")}
+    parts = {
+        "given": Part(
+            "The modules in its list were called with {got} rows, in this order; theirs are {expected}",
+            "The modules in its list were called with other rows than those that are theirs",
+        )
+    }
 
     def call(self, f, *, init, inner, weights=None, **inputs):
         import torch
@@ -145,10 +150,10 @@ class Routing(Probe):
         parts = getattr(made, inner, None)
         if not isinstance(parts, torch.nn.ModuleList):
             raise ProbeError(f"it should have `{inner}`, an nn.ModuleList; that is {type(parts).__name__}")
-        given = [0] * len(parts)
+        given, width = [0] * len(parts), inputs["x"].shape[-1]
 
         def count(at, args, named):
-            given[at] += sum(value.numel() for value in (*args, *named.values()) if isinstance(value, torch.Tensor))
+            given[at] += sum(value.numel() // width for value in (*args, *named.values()) if torch.is_tensor(value))
 
         for at, part in enumerate(parts):
             part.register_forward_pre_hook(lambda _, args, named, at=at: count(at, args, named), with_kwargs=True)

@@ -25,8 +25,7 @@ class AnyDevice(Probe):
     name = "elsewhere"
     parts = {
         "device": Part(
-            "Its inputs were on a device other than the CPU (`{expected}`), but its result was not",
-            "Its inputs were on a device other than the CPU, but its result was not",
+            "Its inputs were on a device other than the CPU, such as a GPU, but its result was not",
         )
     }
     tolerates = frozenset({"value", "nan", "shape"})
@@ -54,6 +53,11 @@ class AnyDevice(Probe):
             raise ProbeError(found["refused"])
         assert "value" in found  # as in all outcomes
         return {**found["value"], "device": device}
+
+    def hint_fits(self, found, case):
+        if found.part == "device" or found.kind in ("dtype", "error"):
+            return True
+        return bool(found.part) and PROBES[case.get("probe", "call")].hint_fits(found, case)
 
     def part(self, name, case):
         return self.parts.get(name) or PROBES[case.get("probe", "call")].part(name, case)
@@ -101,6 +105,9 @@ class _OnDevice:
     def __getattr__(self, name):
         value = getattr(self._made, name)
         return _on_device(value, self._devices) if inspect.ismethod(value) else value
+
+    def parameters(self):
+        return self._made.parameters()
 
     def __call__(self, **given):
         return _on_device(self._made, self._devices)(**given)

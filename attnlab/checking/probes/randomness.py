@@ -161,7 +161,7 @@ class Repeated(Probe):
     """Which calls of one module repeat the call before them, twice in evaluation and twice in training mode."""
 
     name = "repeated"
-    parts = {"steady": Part("Called again on the same input, it gave a different result", vague=True)}
+    parts = {"steady": Part("Called again on the same input, it gave a different result", verdict=True)}
 
     def call(self, f, *, init, training, weights=None, **inputs):
         made, _ = f.make(init, weights or {})

@@ -207,7 +207,9 @@ def exchange(of: Drawn, stem: str):
     members = []
     for one in of.members:
         for attempt, files in enumerate(files_of(one, of, stem)):
-            when = (one.when - datetime.timedelta(hours=len(one.attempts) - 1 - attempt)).strftime("%Y-%m-%d %H:%M:%S.%f UTC")
+            when = (one.when - datetime.timedelta(hours=len(one.attempts) - 1 - attempt)).strftime(
+                "%Y-%m-%d %H:%M:%S.%f UTC"
+            )
             members += [(f"{one.id}+{stem}+{when}+s3cr3t/{name}", data) for name, data in files]
     return members, _own(of)
 
