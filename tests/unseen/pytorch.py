@@ -39,7 +39,7 @@ UNSEEN = {
         (changed(step_that_clears_one_by_one, LOSS, f"torch.tensor({LOSS}.item(), requires_grad=True)"),
          "No gradient reaches"),
         (changed(step_that_clears_one_by_one, "forward(x)", "forward(x).data"), "cut off from the parameters"),
-        (same_rate_of_plain_sgd, "moved by hand"),
+        (same_rate_of_plain_sgd, "plain SGD"),
         (changed(step_that_clears_one_by_one, "loss = ", "model.eval()\n    loss = ", "return",
          "model.train()\n    return"),
          "evaluation mode"),

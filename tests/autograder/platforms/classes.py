@@ -16,7 +16,7 @@ from tests.conftest import write_files
 SIZE = 40
 DUE = datetime.datetime(2026, 9, 30, 18, 0)
 FIRST = (
-    "Ada Anna Boris Chiara Dmitri Émile Farid Grace Hana Ivo Jean-Luc Jürgen Łukasz María मीना मोना Nguyễn Ольга Βίκτωρ "
+    "Ada Anna Boris Dmitri Émile Farid Grace Hana Ivo Jean-Luc Jürgen Łukasz María मीना मोना Nguyễn Ольга Βίκτωρ "
     "李 王 Éva Søren İpek O'Neil Renée Noa Aon Ano"
 ).split()
 LAST = (
@@ -103,7 +103,7 @@ def drawn(seed: int, answer, other: bytes) -> Drawn:
 def files_of(one: Member, of: Drawn, stem: str) -> list[list[tuple[str, bytes]]]:
     """What a student handed in: for each attempt the files by the names that the student gave them."""
     attempts = []
-    for attempt, data in enumerate(one.attempts):
+    for data in one.attempts:
         name = f"{stem}.ipynb"
         if one.accident == "renamed":
             name = of.draw.choice([f"{stem} (1).ipynb", f"{one.first} hw.ipynb", f"Copy of {stem}.ipynb"])

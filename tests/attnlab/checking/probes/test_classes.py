@@ -165,9 +165,9 @@ class Sorted(nn.Module):
         return out
 
 
-def test_numbers_that_a_module_is_given_by_name_are_counted_too():
+def test_rows_that_a_module_is_given_by_name_are_counted_too():
     first = int((X[..., 0] < 0).sum())
-    assert seen("routed", Sorted, init={}, inner="maps", x=X)["given"].tolist() == [3 * first, 3 * (14 - first)]
+    assert seen("routed", Sorted, init={}, inner="maps", x=X)["given"].tolist() == [first, 14 - first]
 
 
 def test_a_module_without_such_a_list_is_told():
