@@ -36,8 +36,8 @@ def plans(gradebook: Gradebook, assignment: str, release: Path) -> dict[str, Pla
         gone = [name for name in tested if known is not None and name not in known]
         if tested and known is None:
             raise CourseError(
-                f"{assignment}: {notebook.name}.ipynb has checks of a chapter ({_listed(tested)}), which are graded only in "
-                "the notebook of that chapter: call it as the chapter is called"
+                f"{assignment}: {notebook.name}.ipynb has checks of a chapter ({_listed(tested)}), which are graded "
+                "only in the notebook of that chapter: call it as the chapter is called"
             )
         if gone:
             raise CourseError(
