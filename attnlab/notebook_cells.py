@@ -8,7 +8,7 @@ Metadata may be anything, or gone. All of that is read here in the same way whil
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 
@@ -17,6 +17,7 @@ class Cell:
     """One cell: a name it may claim, its kind, its text with "\\n" for each new line, its id.
 
     kind: "code", or "markdown" for all others; solution: whether it claims to be an answer's
+    pictures: data of attached files by name, as the file has them
     """
 
     name: str | None
@@ -24,6 +25,7 @@ class Cell:
     source: str
     id: str | None = None
     solution: bool = False
+    pictures: dict[str, str] = field(default_factory=dict)
 
 
 def read(data: bytes) -> list[dict[str, Any]]:
@@ -47,11 +49,7 @@ def read(data: bytes) -> list[dict[str, Any]]:
 
 def as_cell(cell: dict[str, Any]) -> Cell:
     """One cell of a file. What has no sensible value is empty."""
-    source = cell.get("source", cell.get("input", ""))
-    if isinstance(source, list):
-        source = "".join(line for line in source if isinstance(line, str))
-    if not isinstance(source, str):
-        source = ""
+    source = _text(cell.get("source", cell.get("input", "")))
     source = source.encode("utf-8", "replace").decode("utf-8")  # half a character could not be written
     metadata = cell.get("metadata")
     mark = metadata.get("nbgrader") if isinstance(metadata, dict) else None
@@ -63,7 +61,20 @@ def as_cell(cell: dict[str, Any]) -> Cell:
         one_newline(source),
         own if isinstance(own, str) else None,
         bool(mark.get("solution")),
+        _attached(cell.get("attachments")),
     )
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, list):
+        value = "".join(line for line in value if isinstance(line, str))
+    return value if isinstance(value, str) else ""
+
+
+def _attached(files: Any) -> dict[str, str]:
+    """The first text of each attached file: there is one per kind, and only pictures have several kinds."""
+    found = files.items() if isinstance(files, dict) else ()
+    return {name: _text(next(iter(kinds.values()))) for name, kinds in found if isinstance(kinds, dict) and kinds}
 
 
 def one_newline(text: str) -> str:

@@ -31,7 +31,7 @@ from autograder.grading.execution import Cell, Evaluated, evaluate
 from autograder.grading.messages import Plan, Settings
 from autograder.grading.reassembly import Reassembled, ReleasedCell, fit, reassemble
 from autograder.grading.results import MIMETYPE, RESULTS, Entered, Entries, Flag, NotebookRecord, as_record
-from autograder.grading.submission import Refused, SubmittedCell, submitted_cells
+from autograder.grading.submission import Refused, SubmittedCell, picture_size, submitted_cells
 from autograder.sandbox.bubblewrap import Jail, NoJail
 from autograder.sandbox.limits import MAX_MARKUP, MAX_SEARCHED, WALL, Limits, Times
 from course import catalog, prerequisites
@@ -438,10 +438,17 @@ def _is_as_released(cell) -> bool:
 
 def _shown_source(cell, budget: sanitize.OutputBudget) -> str:
     markdown = cell.cell_type == "markdown"
-    source = sanitize.markdown(cell.source) if markdown else sanitize.code(cell.source)
+    if markdown and "attachments" in cell:
+        cell.attachments = {name: file for name, file in cell.attachments.items() if _fits(file, budget)}
+    source = sanitize.markdown(cell.source, cell.get("attachments", {})) if markdown else sanitize.code(cell.source)
     if budget.take(markup=len(source)):
         return source
     return sanitize.TOO_LONG if markdown else f"# {sanitize.TOO_LONG}"
+
+
+def _fits(file: dict[str, str], budget: sanitize.OutputBudget) -> bool:
+    (data,) = file.values()
+    return budget.take(pictures=len(data), pixels=picture_size(data) or 0)
 
 
 def report_outputs(report: Report, count: int) -> list:

@@ -18,7 +18,7 @@ from typing import Any
 import nbformat
 
 from attnlab.checking import code_slice
-from autograder.grading.submission import SubmittedCell
+from autograder.grading.submission import SubmittedCell, attach_pictures
 from autograder.sandbox.limits import MAX_SEARCHED
 from course import cells
 from course.nbgrader_workarounds import utils
@@ -360,6 +360,9 @@ class _Reassembly:
                 result.notes.append(f"{cell.name} was missing")
             made.append(cells.new_cell(cell.cell_type, self._source(place), cell.metadata()))
             add(place)
+        shown = {name: data for cell in self.submitted for name, data in cell.pictures.items()}
+        for cell in made if shown else ():
+            attach_pictures(cell, shown)
         for place in self.needs_confirmation:
             graded = [place, *self._checks_of(place)]
             result.needs_confirmation |= {cell.name for other in graded if (cell := self.released[other]).grade}

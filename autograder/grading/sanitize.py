@@ -7,20 +7,20 @@ Text is made safe twice: in the graded notebook itself (`markdown`), whatever sh
 course, where Markdown becomes HTML (`rendered`).
 """
 
-import base64
 import functools
 import html as entities
 import os
 import re
 import site
-import struct
 import sys
+from collections.abc import Container
 from typing import Any
 
 import nh3
 from jinja2 import pass_context
 from nbconvert.filters.markdown_mistune import IPythonRenderer, MarkdownWithMath
 
+from autograder.grading.submission import PICTURE, PICTURE_NAME, PICTURE_TOO_LARGE, instead_of_picture, picture_size
 from autograder.sandbox import limits
 from course.cells import nbgrader_metadata, nbgrader_of, new_cell, new_output
 from course.folder import ROOT
@@ -58,7 +58,8 @@ _TEX = re.compile(
     r"|mmlToken|rule|Rule|Space|hspace|hskip|kern|mkern|mskip|mspace|raise|lower|moveleft|moveright"
     r"|def|let|newcommand|renewcommand|newenvironment|renewenvironment|Newextarrow|DeclareMathOperator)(?![a-zA-Z])"
 )
-_LINK = re.compile(r"(\]\s*+)([(:])(?!\s*<?(?:https?://|mailto:|#|[\w./-]+(?:[)\s#?]|$)))")
+_FETCHED = re.compile(rf"!\[(?![^\[\]\n]{{0,500}}\]\({PICTURE_NAME}\))")
+_LINK = re.compile(rf"(\]\s*+)([(:])(?!\s*<?(?:https?://|mailto:|#|[\w./-]+(?:[)\s#?]|$))|{PICTURE_NAME}\))")
 _TAG = re.compile(r"<(?=[A-Za-z/!?])")
 _OPENING = re.compile(r"<[A-Za-z]")
 _PLAIN_TAG = re.compile(
@@ -70,19 +71,19 @@ _HEADING = re.compile(
     re.MULTILINE,
 )
 _ALIGN = re.compile(r' style="text-align: ?(left|right|center);?"')
-_BASE64 = re.compile(r"[A-Za-z0-9+/=\s]*", re.ASCII)
 _CONTROL = re.compile(r"[\x00-\x07\x0b\x0c\x0e-\x1a\x1c-\x1f\x7f]")
 _COLOR = re.compile(r"\x1b\[[0-9;:?]*[A-Za-z]|\x1b")
 
 
 class OutputBudget:
-    """The room that is left in a notebook: outputs, characters, characters of markup, and pixels of pictures."""
+    """The room that is left in a notebook: outputs, characters (of markup and attached pictures apart), and pixels."""
 
     def __init__(self, markup: int = limits.MAX_MARKUP):
         self._left = {
             "outputs": limits.MAX_OUTPUTS,
             "characters": limits.MAX_SHOWN,
             "markup": markup,
+            "pictures": limits.MAX_PICTURES,
             "pixels": 4 * limits.MAX_PIXELS,
         }
 
@@ -152,33 +153,6 @@ def _data(given: dict[str, Any], budget: OutputBudget) -> dict[str, Any]:
         kept["text/plain"] = _text(given["text/plain"])
     budget.spend(characters=sum(map(len, kept.values())), pixels=pixels)
     return kept
-
-
-def picture_size(data: str) -> int | None:
-    """Pixels of a PNG or JPEG in base64, or None if it is not one, or is too large to be shown."""
-    if len(data) > limits.MAX_PICTURE or not _BASE64.fullmatch(data):
-        return None
-    try:
-        picture = base64.b64decode(data)
-    except ValueError:
-        return None
-    width, height = _png_size(picture) or _jpeg_size(picture) or (0, 0)
-    return width * height if 0 < width * height <= limits.MAX_PIXELS else None
-
-
-def _png_size(data: bytes) -> tuple[int, int] | None:
-    return struct.unpack(">II", data[16:24]) if data[:8] == b"\x89PNG\r\n\x1a\n" and len(data) >= 24 else None
-
-
-def _jpeg_size(data: bytes) -> tuple[int, int] | None:
-    place = 2
-    while data[:2] == b"\xff\xd8" and place + 9 <= len(data) and data[place] == 0xFF:
-        kind, length = data[place + 1], struct.unpack(">H", data[place + 2 : place + 4])[0]
-        if 0xC0 <= kind <= 0xCF and kind not in (0xC4, 0xC8, 0xCC):
-            height, width = struct.unpack(">HH", data[place + 5 : place + 9])
-            return width, height
-        place += 2 + length
-    return None
 
 
 def _text(value) -> str:
@@ -271,12 +245,18 @@ def _entities(text: str) -> str:
     return _ENTITY.sub(replaced, text)
 
 
-def markdown(source: str) -> str:
-    """A student's text, in which no tag is one, no picture is fetched and no link runs anything. It reads as before."""
+def markdown(source: str, shown: Container[str] = ()) -> str:
+    """A student's text, in which no tag is one, no picture is fetched and no link runs anything. It reads as before.
+
+    shown: names of the pictures that stay, as `submission` gives them
+    """
+    source = PICTURE.sub(
+        lambda found: found[0] if found[2] in shown else instead_of_picture(found[1], PICTURE_TOO_LARGE), source
+    )
     if len(source) > limits.MAX_ANSWER:
         source = f"{source[: limits.MAX_ANSWER]}\n\n{TOO_LONG}"
     source = _CONTROL.sub("\N{REPLACEMENT CHARACTER}", source)
-    source = _entities(_TAG.sub(f"<{JOINER}", source.replace("![", f"!{JOINER}[")))
+    source = _entities(_TAG.sub(f"<{JOINER}", _FETCHED.sub(f"!{JOINER}[", source)))
     source = _LINK.sub(rf"\1{JOINER}\2", source)
     # A heading gets a name in the page, and may not take that of a score.
     source = _HEADING.sub(lambda match: f"{match[0]}{JOINER}", source)
@@ -301,9 +281,7 @@ def rendered(context, source: str) -> str:
     cell = context.get("cell") or {}
     metadata = cell.get("metadata", {})
     locked = metadata.get("nbgrader", {}).get("locked", False) or metadata.get("given", False)
-    renderer = IPythonRenderer(
-        escape=False, exclude_anchor_links=not locked, attachments=cell.get("attachments") if locked else {}
-    )
+    renderer = IPythonRenderer(escape=False, exclude_anchor_links=not locked, attachments=cell.get("attachments", {}))
     try:
         page = MarkdownWithMath(renderer=renderer).render(source)
     except Exception:  # a missing picture, nesting that is too deep: the other cells are still shown

@@ -1,13 +1,17 @@
-"""Read a submission: files as bytes with size limits, and from a notebook only its cells' texts, names and ids.
+"""Read a submission: files as bytes with size limits; from a notebook, the texts, names, ids and pictures of its cells.
 
 Nothing is used as more than text. Outputs, which are most of a large file, are cut out before parsing.
 """
 
+import base64
 import hashlib
 import json
 import os
 import re
 import stat
+import struct
+import urllib.parse
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -97,7 +101,8 @@ def _stamp(folder: Path) -> bytes:
 def submitted_cells(data: bytes) -> list[SubmittedCell]:
     """The cells of a notebook file. Raises Refused."""
     data = _without_outputs(data)
-    if len(data) > limits.MAX_NOTEBOOK or sum(map(data.count, (b",", b"[", b"{"))) > limits.MAX_PARTS:
+    most = limits.MAX_NOTEBOOK + limits.MAX_PICTURES
+    if len(data) > most or sum(map(data.count, (b",", b"[", b"{"))) > limits.MAX_PARTS:
         raise Refused("the notebook is too large, even without its outputs. Hand it in with only your answers")
     try:
         listed = notebook_cells.read(data)
@@ -108,43 +113,33 @@ def submitted_cells(data: bytes) -> list[SubmittedCell]:
     return [_bounded(notebook_cells.as_cell(cell)) for cell in listed]
 
 
-# Pictures as Markdown and HTML have them, in the cell itself or attached to it. The data come first: they are long.
-_DATA = re.compile(r"data:image/[\w.+-]{1,40};base64,([A-Za-z0-9+/=]*+)")
-_MARKDOWN_PICTURE = re.compile(r"!\[([^\]\n]{0,200})\]\((?:attachment:[^)\n]{1,200}|left-out:(\d+))[^)\n]{0,200}\)")
-_HTML_PICTURE = re.compile(r"<img\b[^<>]{0,500}?left-out:(\d+)[^<>]{0,500}>", re.IGNORECASE)
-
-
 def _bounded(cell: SubmittedCell) -> SubmittedCell:
-    """Put words in place of pictures, and of a text that is too long. Other cells are not affected."""
-    source = cell.source
+    """Name the pictures of a text after their content; put words in place of other pictures, and of a long text.
+
+    Other cells are not affected.
+    """
+    source, shown = cell.source, {}
     if cell.kind == "markdown":
-        source = _DATA.sub(lambda found: f"left-out:{len(found[1]) * 3 // 4000}", source)
-        source = _MARKDOWN_PICTURE.sub(lambda found: _left_out(found[1], found[2]), source)
-        source = _HTML_PICTURE.sub(lambda found: _left_out("", found[1]), source)
+        source, shown = _named(source, cell.pictures)
     if len(source) > limits.MAX_SOURCE:
         source = f"This cell was left out: it has more than {limits.MAX_SOURCE} characters."
-        source = f"# {source}" if cell.kind == "code" else source
-    return replace(cell, source=source)
-
-
-def _left_out(title: str, kilobytes: str | None) -> str:
-    about = ", ".join(filter(None, [title.strip(), kilobytes and f"{kilobytes} kB"]))
-    return f"(A picture was here{f': {about}' if about else ''}. It is in the notebook that was handed in.)"
+        source, shown = f"# {source}" if cell.kind == "code" else source, {}
+    return replace(cell, source=source, pictures=shown)
 
 
 # A string, whole or cut off at the end of the file, or a bracket. Nothing is tried twice: time is linear.
 _TOKEN = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\\?\Z)|[\[\]{}]', re.DOTALL)
 _VALUE = re.compile(rb"\s*+:\s*+(?=[\[{])")
-_OUTPUTS = frozenset({b'"outputs"', b'"attachments"'})
+_OUTPUTS = frozenset({b'"outputs"'})
 _UNREAD = {1: frozenset({b'"metadata"'}), 3: _OUTPUTS, 5: _OUTPUTS}  # keys by how deep they are; 5: of an old format
 
 
 def _without_outputs(data: bytes) -> bytes:
-    """The same JSON, with an empty value for outputs, attached files and the notebook's own metadata.
+    """The same JSON, with an empty value for outputs and the notebook's own metadata, and without too large pictures.
 
     Raises Refused if there is too much to search.
     """
-    kept, start, depth, left, top = [], 0, 0, limits.MAX_TOKENS, None
+    kept, start, depth, left, top, room = [], 0, 0, limits.MAX_TOKENS, None, limits.MAX_PICTURES
     for token in _TOKEN.finditer(data):
         left -= 1
         if left < 0:
@@ -161,4 +156,124 @@ def _without_outputs(data: bytes) -> bytes:
         elif top is None and text in _UNREAD.get(depth, ()) and (value := _VALUE.match(data, token.end())):
             kept.append(data[start : value.end() + 1])
             top = depth
+        elif top is None and len(text) >= _LONG_TEXT:
+            short, room = _without_large(text, room)
+            kept += [data[start : token.start()], short]
+            start = token.end()
     return b"".join([*kept, data[start:]]) if top is None else data
+
+
+# Pictures in a text: PNG and JPEG, recognized by their bytes and named after them. So a name is nothing that a student
+# chose, and two texts with other pictures differ.
+
+PICTURE_MISSING = "It is not in the notebook that was handed in."
+PICTURE_UNKNOWN = "It is neither PNG nor JPEG: see the notebook that was handed in."
+PICTURE_TOO_LARGE = "It is too large to be shown: see the notebook that was handed in."
+
+# A picture with a name as `_named` gives it.
+PICTURE_NAME = r"attachment:([0-9a-f]{32}\.(?:png|jpeg))"
+PICTURE = re.compile(rf"!\[([^\[\]\n]{{0,500}})\]\({PICTURE_NAME}\)")
+# Pictures as students' programs write them: in Markdown, in HTML, and in a definition that Markdown refers to.
+_ALT = r"[^\[\]\n]{0,200}+(?:\[[^\[\]\n]{0,100}\][^\[\]\n]{0,200}+)?"
+_NAME = r"""[^()<>"'\n]{0,200}(?:\([^()<>"'\n]{0,100}\)[^()<>"'\n]{0,200})?"""
+_ANY_PICTURE = re.compile(
+    rf"""!?\[(?P<alt>{_ALT})\]\([ ]*<?attachment:(?P<inline>{_NAME})>?[ ]*(?:"[^"\n]{{0,200}}"[ ]*)?\)"""
+    rf"""|<img\b[^<>]{{0,500}}?attachment:(?P<tag>{_NAME})[^<>]{{0,500}}>"""
+    rf"""|^[ ]{{0,3}}\[(?P<label>[^\[\]\n]{{1,200}})\]:[ ]*<?attachment:(?P<defined>{_NAME}).{{0,200}}$""",
+    re.IGNORECASE | re.MULTILINE,
+)
+_DATA = re.compile(r"data:image/[\w.+-]{1,40};base64,([A-Za-z0-9+/=]*+(?:\(too large\))?)")
+_BASE64 = re.compile(r"[A-Za-z0-9+/=\s]*", re.ASCII)
+_LONG_TEXT = 100_000  # characters from which a text is searched for data that are too large
+_LONG_DATA = re.compile(rb"[A-Za-z0-9+/=]{%d,}+" % _LONG_TEXT)
+
+
+def picture_size(data: str) -> int | None:
+    """Pixels of a PNG or JPEG in base64, or None if it is not one, or is too large to be shown."""
+    found = _measured(data)
+    return found[1] if found and 0 < found[1] <= limits.MAX_PIXELS else None
+
+
+def _measured(data: str) -> tuple[str, int, bytes] | None:
+    """The kind, the number of pixels and the bytes."""
+    if len(data) > limits.MAX_PICTURE or not _BASE64.fullmatch(data):
+        return None
+    try:
+        picture = base64.b64decode(data)
+    except ValueError:
+        return None
+    if shape := _png_size(picture):
+        return "png", shape[0] * shape[1], picture
+    shape = _jpeg_size(picture)
+    return ("jpeg", shape[0] * shape[1], picture) if shape else None
+
+
+def _png_size(data: bytes) -> tuple[int, int] | None:
+    return struct.unpack(">II", data[16:24]) if data[:8] == b"\x89PNG\r\n\x1a\n" and len(data) >= 24 else None
+
+
+def _jpeg_size(data: bytes) -> tuple[int, int] | None:
+    place = 2
+    while data[:2] == b"\xff\xd8" and place + 9 <= len(data) and data[place] == 0xFF:
+        kind, length = data[place + 1], struct.unpack(">H", data[place + 2 : place + 4])[0]
+        if 0xC0 <= kind <= 0xCF and kind not in (0xC4, 0xC8, 0xCC):
+            height, width = struct.unpack(">HH", data[place + 5 : place + 9])
+            return width, height
+        place += 2 + length
+    return None
+
+
+def _without_large(text: bytes, room: int) -> tuple[bytes, int]:
+    """A string of a notebook's file without data of pictures that are too large, and the room that is left."""
+
+    def kept(found: re.Match) -> bytes:
+        nonlocal room
+        count = len(found[0])
+        if count > min(limits.MAX_PICTURE, room):
+            return b"(too large)"
+        room -= count
+        return found[0]
+
+    return _LONG_DATA.sub(kept, text), room
+
+
+def _named(source: str, attached: Mapping[str, str]) -> tuple[str, dict[str, str]]:
+    """A text whose pictures have names of their own, and their data in base64 by name. Others become words."""
+    attached, kept = dict(attached), {}
+
+    def moved(found: re.Match) -> str:
+        name = f"data:{len(attached)}"
+        attached[name] = found[1]
+        return f"attachment:{name}"
+
+    def replaced(found: re.Match) -> str:
+        asked = next(found[group] for group in ("inline", "tag", "defined") if found[group] is not None).strip()
+        title = re.sub(r"[\[\]]", "", found["alt"] or found["label"] or "").strip()
+        data = attached.get(asked, attached.get(urllib.parse.unquote(asked)))
+        if data is None:
+            return instead_of_picture(title, PICTURE_MISSING)
+        if len(data) > limits.MAX_PICTURE or "(" in data:
+            return instead_of_picture(title, PICTURE_TOO_LARGE)
+        if (picture := _measured(data)) is None:
+            return instead_of_picture(title, PICTURE_UNKNOWN)
+        kind, pixels, content = picture
+        if not 0 < pixels <= limits.MAX_PIXELS:
+            return instead_of_picture(title, PICTURE_TOO_LARGE)
+        name = f"{hashlib.sha256(content).hexdigest()[:32]}.{kind}"
+        kept[name] = base64.b64encode(content).decode("ascii")
+        return f"![{title}](attachment:{name})"
+
+    source = _ANY_PICTURE.sub(replaced, _DATA.sub(moved, source))
+    return source, kept
+
+
+def instead_of_picture(title: str, why: str) -> str:
+    """A sentence that replaces a picture."""
+    return f"(A picture was here{title and f': {title}'}. {why})"
+
+
+def attach_pictures(cell, shown: Mapping[str, str]) -> None:
+    """Attach to a cell of text, as nbformat does, the pictures that it refers to. shown: data by name"""
+    names = {found[2] for found in PICTURE.finditer(cell.source)} & shown.keys()
+    if names and cell.cell_type == "markdown":
+        cell.attachments = {name: {f"image/{name.partition('.')[2]}": shown[name]} for name in sorted(names)}

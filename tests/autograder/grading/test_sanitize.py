@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from nbconvert.filters.markdown_mistune import markdown2html_mistune
 
-from autograder.grading import sanitize
+from autograder.grading import sanitize, submission
 from autograder.sandbox import limits
 from course.folder import ROOT
 from tests.autograder import hostile
@@ -153,7 +153,7 @@ def test_a_jpeg_is_kept():
 
     file = io.BytesIO()
     matplotlib.image.imsave(file, np.zeros((5, 8, 3)), format="jpeg")
-    assert sanitize.picture_size(base64.b64encode(file.getvalue()).decode()) == 40
+    assert submission.picture_size(base64.b64encode(file.getvalue()).decode()) == 40
 
 
 @pytest.mark.parametrize(

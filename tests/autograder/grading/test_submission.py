@@ -71,29 +71,6 @@ def test_a_cell_that_is_too_long_is_left_out_alone():
     assert second.source.startswith("This cell was left out") and third.source == "y"
 
 
-DATA = "A" * 4_000_000  # three megabytes of a picture
-
-
-@pytest.mark.parametrize(
-    "source, shown",
-    [
-        (
-            f"before\n![photo](data:image/jpeg;base64,{DATA})\nafter",
-            "before\n(A picture was here: photo, 3000 kB. It is in",
-        ),
-        (
-            f'before\n<img src="data:image/png;base64,{DATA}" width="5"/>\nafter',
-            "before\n(A picture was here: 3000 kB. It is in",
-        ),
-        ("before\n![my sketch](attachment:image.png)\nafter", "before\n(A picture was here: my sketch. It is in"),
-        ("before\n![](attachment:image.png)\nafter", "before\n(A picture was here. It is in"),
-    ],
-)
-def test_a_picture_in_a_text_costs_nothing_and_words_stand_in_its_place(source, shown):
-    found, other = submitted_cells(notebook({"cell_type": "markdown", "source": source}, cell("y")))
-    assert found.source.startswith(shown) and found.source.endswith("handed in.)\nafter") and other.source == "y"
-
-
 def test_data_in_code_and_pictures_of_another_place_stay():
     code = 'picture = "data:image/png;base64,AAAA"'
     text = "![a](https://example.org/a.png) and data:image"
@@ -111,14 +88,14 @@ def test_a_notebook_of_an_old_format_is_read():
     "more",
     [
         {"outputs": [{"output_type": "stream", "text": ["a line\n", '"], "source": "forged", "x": [', "}]"]}]},
-        {"outputs": [{"data": {"image/png": "A" * 5000}}], "attachments": {"a.png": {"image/png": "B" * 5000}}},
+        {"outputs": [{"data": {"image/png": "A" * 5000}}]},
         {"outputs": [{"metadata": {"outputs": [[], {"a": []}]}}]},
         {"outputs": []},
         {"metadata": {"outputs": [1, {"deep": [2]}]}},
     ],
     ids=["lines", "pictures", "outputs in outputs", "none", "metadata of that name"],
 )
-def test_outputs_and_attachments_are_cut_out_and_nothing_else_is(more):
+def test_outputs_are_cut_out_and_nothing_else_is(more):
     data = notebook(cell(ANSWER, id="a", **{"metadata": {"nbgrader": {"grade_id": "x"}}, **more}), cell("b", id="z"))
     short = submission._without_outputs(data)
     assert len(short) <= len(data) and b"AAAA" not in short and b"forged" not in short

@@ -16,6 +16,7 @@ from autograder.nbgrader_plugins import feedback
 from course import catalog, release
 from course.folder import ROOT
 from tests.autograder import hostile
+from tests.autograder.grading.test_sanitize import png
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("needs_jail")]
 
@@ -67,7 +68,8 @@ def hand_in(course, student, change):
 def attack(notebook):
     for cell in notebook.cells:
         if cell.metadata.get("nbgrader", {}).get("grade_id") == f"written-{STEM}":
-            cell.source = "\n\n".join([HONEST, *hostile.MARKDOWN])
+            cell.source = "\n\n".join([HONEST, "![my sketch](attachment:sketch.png)", *hostile.MARKDOWN])
+            cell.attachments = {"sketch.png": {"image/png": png(8, 5)}}
     code, text = nbformat.v4.new_code_cell, nbformat.v4.new_markdown_cell
     own = [
         *(text(source) for source in hostile.MARKDOWN),
@@ -135,6 +137,7 @@ def assert_honest_work_is_there(page):
     page.get_by_text("honest print < 3", exact=True).wait_for()
     drawn = page.locator("img[src^='data:image/png']").evaluate_all("all => all.map((image) => image.naturalWidth)")
     assert max(drawn) > 0
+    assert page.locator("img[alt='my sketch']").evaluate("image => image.naturalWidth") == 8
     assert page.locator("pre", has_text="if a <").count() >= 2
     assert page.locator(".attn-check").count() == len(catalog.exercises_of(STEM))
 
