@@ -119,7 +119,7 @@ def _parser() -> argparse.ArgumentParser:
 
     comparing = "answers that are alike, by exercise; compared on this machine"
     parser = command("similar", "reports.similarity:run", comparing, of_one)
-    parser.add_argument("--answers", action="store_true", help="print both answers of each pair")
+    parser.add_argument("--answers", action="store_true", help="print the answers of each pair or group")
 
     parser = command("try", _try, "grade stand-alone Python files against one exercise")
     parser.add_argument("exercise", metavar="name", help="the exercise, such as softmax")

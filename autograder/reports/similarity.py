@@ -4,6 +4,9 @@ Each answer is read as a sequence of tokens: without comments, docstrings and la
 that it binds itself. Runs of tokens are compared. Those that are expected to be alike are removed first: runs in the
 stub, in the reference solution, and in many answers of the class. The result is the share of the remaining runs of the
 shorter answer that the other also has. Short answers are not compared, since there are few ways to write them.
+
+Long answers that are nearly the same are a group, and count as one answer where runs of many answers are removed.
+Otherwise the more students copy an answer, the less of it would be found.
 """
 
 import collections
@@ -14,6 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from autograder.grading import submission
+from autograder.grading.sanitize import NOTE
 from autograder.grading.submission import Refused
 from autograder.reports.model import printable, show
 from autograder.sandbox.limits import MAX_ANSWER
@@ -23,7 +27,8 @@ from course.folder import course_folder
 RUN = 5  # tokens that are compared together
 LEAST = 20  # runs that must remain of an answer to compare it
 ALIKE = 0.6  # the share from which a pair is shown
-SHOWN = 20  # pairs of an exercise, the most alike first
+SAME, LONG = 0.9, 40  # the share from which answers of at least so many runs are nearly the same
+SHOWN = 20  # pairs and groups of an exercise, the most alike first
 MANY = 5  # answers, or a quarter of the class, that may share a run before it counts as common
 
 DISCLAIMER = (
@@ -37,13 +42,13 @@ _BOUND = re.compile(rf"^[ \t]*({_NAME}(?:[ \t]*,[ \t]*{_NAME})*)[ \t]*[-+*/@]?=(
 
 
 @dataclass(frozen=True)
-class Pair:
-    """Two answers that are alike. share: of the runs of the one that has fewer"""
+class Alike:
+    """Two answers that are alike, or a group that is nearly the same. share: of the runs of the one that has fewest"""
 
-    students: tuple[str, str]
+    students: tuple[str, ...]
     share: float
     common: int
-    answers: tuple[str, str]
+    answers: tuple[str, ...]
 
 
 def run(assignment: str, course: Path | None, answers: bool) -> None:
@@ -56,18 +61,18 @@ def _lines(assignment: str, course: Path, show: bool) -> Iterator[str]:
     yield DISCLAIMER
     short = []
     for (notebook, cell), answers in handed_in.items():
-        pairs, compared = alike(answers, given.get((notebook, cell), ""))
+        found, compared = alike(answers, given.get((notebook, cell), ""))
         if compared < 2:
             short.append(cell)
             continue
         yield ""
-        more = f"; the first {SHOWN}" if len(pairs) > SHOWN else ""
-        yield f"{cell}: {compared} of {len(answers)} answers compared, pairs alike: {len(pairs)}{more}"
-        for pair in pairs[:SHOWN]:
-            one, other = map(printable, pair.students)
-            yield f"  {pair.share:4.0%}  {one} and {other}: {pair.common} runs of {RUN} tokens in common"
+        more = f"; the first {SHOWN}" if len(found) > SHOWN else ""
+        yield f"{cell}: {compared} of {len(answers)} answers compared, pairs or groups alike: {len(found)}{more}"
+        for one in found[:SHOWN]:
+            *others, last = students = [printable(student) for student in one.students]
+            yield f"  {one.share:4.0%}  {', '.join(others)} and {last}: {one.common} runs of {RUN} tokens in common"
             if show:
-                for student, answer in zip((one, other), pair.answers):
+                for student, answer in zip(students, one.answers):
                     yield f"        -- {student}"
                     yield from (f"        {printable_code(line)}" for line in answer.splitlines())
     if short:
@@ -109,17 +114,20 @@ def _cells(path: Path) -> list[tuple[str, str]]:
         cells = submission.submitted_cells(submission.read_bytes(path))
     except Refused:
         return []
-    return [(cell.name, cell.source) for cell in cells if cell.name]
+    return [(cell.name, cell.source) for cell in cells if cell.name and cell.name != NOTE]
 
 
-def alike(answers: dict[str, str], given: str) -> tuple[list[Pair], int]:
-    """Pairs of answers that are alike, the most alike first, and how many answers could be compared.
+def alike(answers: dict[str, str], given: str) -> tuple[list[Alike], int]:
+    """Pairs and groups of answers that are alike, the most alike first, and how many answers could be compared.
 
     answers: sources by student; given: the stub and the reference solution
     """
     expected = runs(given)
     found = {student: runs(source) - expected for student, source in answers.items() if len(source) <= MAX_ANSWER}
-    having = collections.Counter(itertools.chain.from_iterable(found.values()))
+    groups = _nearly_the_same(found)
+    having = collections.Counter(
+        itertools.chain.from_iterable(set().union(*(found[student] for student in group)) for group in groups)
+    )
     many = max(MANY, len(found) // 4)
     found = {student: {one for one in own if having[one] <= many} for student, own in found.items()}
     found = {student: own for student, own in found.items() if len(own) >= LEAST}
@@ -127,14 +135,37 @@ def alike(answers: dict[str, str], given: str) -> tuple[list[Pair], int]:
     for student, own in found.items():
         for one in own:
             students_of[one].append(student)
+    group_of = {student: number for number, group in enumerate(groups) for student in group}
     common = collections.Counter(
-        pair for students in students_of.values() for pair in itertools.combinations(students, 2)
+        pair
+        for students in students_of.values()
+        for pair in itertools.combinations(students, 2)
+        if group_of[pair[0]] != group_of[pair[1]]
     )
-    pairs = [
-        Pair(pair, count / min(len(found[student]) for student in pair), count, (answers[pair[0]], answers[pair[1]]))
-        for pair, count in common.items()
+    common |= {
+        tuple(group): len(set.intersection(*(found[student] for student in group)))
+        for group in ([student for student in group if student in found] for group in groups)
+        if len(group) > 1
+    }
+    made = [
+        Alike(those, count / min(len(found[one]) for one in those), count, tuple(answers[one] for one in those))
+        for those, count in common.items()
     ]
-    return sorted((p for p in pairs if p.share >= ALIKE), key=lambda p: (-p.share, p.students)), len(found)
+    return sorted((one for one in made if one.share >= ALIKE), key=lambda one: (-one.share, one.students)), len(found)
+
+
+def _nearly_the_same(found: dict[str, set]) -> list[list[str]]:
+    """All students, in groups whose long answers are nearly the same as the group's first; most are alone."""
+    groups: list[list[str]] = []
+    for student, own in found.items():
+        for group in groups:
+            first = found[group[0]]
+            if min(len(own), len(first)) >= LONG and len(own & first) >= SAME * max(len(own), len(first)):
+                group.append(student)
+                break
+        else:
+            groups.append([student])
+    return groups
 
 
 def runs(source: str) -> set[tuple[str, ...]]:

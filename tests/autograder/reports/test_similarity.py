@@ -55,9 +55,28 @@ def test_answers_like_the_reference_are_not_compared():
     assert pairs == [] and compared == 1
 
 
-def test_what_many_have_is_not_counted():
-    class_of = {f"student{number}": COPIED for number in range(6)}
-    assert shares(class_of) == {} and shares(dict(list(class_of.items())[:3])) != {}
+def own_work(number: int, *, shared: str = "") -> str:
+    """An answer that no other student has, and a part that several may have."""
+    return f"{shared}\ndef of_{number}(x):\n" + "\n".join(
+        f"    x.part_{number}_{line}(x.other_{number}[{line}])" for line in range(6)
+    )
+
+
+def test_what_many_different_answers_have_is_not_counted():
+    answers = {f"student{number}": own_work(number, shared=COPIED) for number in range(6)}
+    assert shares(answers) == {} and shares(dict(list(answers.items())[:3])) != {}
+
+
+@pytest.mark.parametrize("copies", [3, 6, 9])
+def test_copies_are_one_group_however_many_there_are(copies):
+    copied = {f"copy{number}": (COPIED, RENAMED)[number % 2] for number in range(copies)}
+    others = {f"other{number}": own_work(number) for number in range(12)}
+    assert shares({**others, **copied}) == {tuple(copied): 1.0}
+
+
+def test_short_answers_that_many_write_in_the_same_way_are_not_a_group():
+    short = "def softmax(x, axis=-1):\n    e = np.exp(x - np.amax(x, axis, keepdims=True))\n    return e / e.sum(axis)"
+    assert shares({f"student{number}": short for number in range(6)}) == {}
 
 
 def test_an_answer_that_is_part_of_a_longer_one_is_found():
@@ -73,7 +92,11 @@ def test_the_command_shows_pairs_by_exercise_and_says_that_they_prove_nothing(tm
     def write(path, answer):
         cells = [
             {"cell_type": "code", "source": source, "metadata": {"nbgrader": {"grade_id": name}}}
-            for name, source in (("softmax", answer), ("check-softmax", "check(softmax)"))
+            for name, source in (
+                ("for-the-grader", f"of {path}"),
+                ("softmax", answer),
+                ("check-softmax", "check(softmax)"),
+            )
         ]
         write_files(tmp_path / path, {"softmax.ipynb": json.dumps({"cells": cells})})
 
@@ -86,6 +109,6 @@ def test_the_command_shows_pairs_by_exercise_and_says_that_they_prove_nothing(tm
     assert main(["similar", "softmax", "--answers", "--course", str(tmp_path)]) == 0
     out = capsys.readouterr().out
     assert out.startswith("Similarity proves nothing.") and "check-softmax" not in out
-    assert "softmax: 3 of 3 answers compared, pairs alike: 1\n  100%  ada and boris" in out
-    assert "Not compared" not in out
+    assert "softmax: 3 of 3 answers compared, pairs or groups alike: 1\n  100%  ada and boris" in out
+    assert "Not compared" not in out and "for-the-grader" not in out
     assert "        -- boris" in out and "            # take them apart" not in out.split("-- boris")[0]
