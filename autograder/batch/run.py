@@ -42,11 +42,15 @@ def grade(
     graders = [configured(name, course, force, student) for name in assignment]
     todo = [grader.due() for grader in graders]
     workers = workers or pools.worker_count(sys.maxsize if watch else sum(map(len, todo)))
-    status, keys = 0, {name.removeprefix("tls_"): path for name, path in tls.items() if path}
+    status, told, keys = 0, set(), {name.removeprefix("tls_"): path for name, path in tls.items() if path}
     with pools.pool(workers, scheduler, keys) as pool:
         while True:
             for grader, submissions in zip(graders, todo):
                 name, grader.pool = grader.coursedir.assignment_id, pool
+                for (_, who), why in grader.waiting.items():
+                    if (name, who) not in told:
+                        print(f"{name}: {who} is graded later: {why}", file=sys.stderr)
+                    told.add((name, who))
                 for count in grader.outdated.values():
                     print(f"{name}: {count} graded under an older release; grading again", file=sys.stderr)
                 if submissions:

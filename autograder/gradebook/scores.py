@@ -8,7 +8,7 @@ Points are counted as nbgrader counts them: a human's instead of the autograder'
 
 import contextlib
 import datetime
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
@@ -119,17 +119,24 @@ def deadlines(gradebook: Gradebook, assignment: str) -> tuple[datetime.datetime 
     return due, {row.student_id: row.extension for row in longer}
 
 
-def due_dates(gradebook: Gradebook) -> dict[str, datetime.datetime]:
+def extended(gradebook: Gradebook) -> set[str]:
+    """The students who have an extension for any assignment."""
+    whole = api.SubmittedAssignment
+    return {student for (student,) in gradebook.db.query(whole.student_id).filter(whole.extension.is_not(None))}
+
+
+def due_dates(gradebook: Gradebook, students: Container[str] | None = None) -> dict[str, datetime.datetime]:
     """Return when each notebook can last be handed in: name -> time in UTC, without a time zone.
 
-    This includes the longest extension of any student, and is the latest time of all assignments with the notebook.
-    Notebooks without a due date are left out.
+    This includes the longest extension of these students, by default of all, and is the latest time of all assignments
+    with the notebook. Notebooks without a due date are left out.
     """
     found: dict[str, datetime.datetime] = {}
     for assignment in gradebook.assignments:
         due, longer = deadlines(gradebook, assignment.name)
         for notebook in assignment.notebooks if due else ():
-            last = due + max(longer.values(), default=datetime.timedelta())
+            counting = (extra for student, extra in longer.items() if students is None or student in students)
+            last = due + max(counting, default=datetime.timedelta())
             found[notebook.name] = max(last, found.get(notebook.name, last))
     return found
 

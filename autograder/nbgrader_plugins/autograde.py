@@ -16,7 +16,7 @@ import fnmatch
 import glob
 import os
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import sqlalchemy
@@ -75,8 +75,8 @@ class TrustedAutograde(Autograde):
     ).tag(config=True)
     lend_before_due = Bool(
         False,
-        help="Grade a chapter that builds on another before the other is due. The course's answers stand in for those "
-        "of the other chapter, and a student's code can read them.",
+        help="Grade a chapter that builds on another before the other is due, or while a student has an extension for "
+        "it. The course's answers stand in for those of the other chapter, and a student's code can read them.",
     ).tag(config=True)
     cell_seconds = Float(Times.cell, help="Processor time of one cell.").tag(config=True)
     case_seconds = Float(Times.case, help="Processor time of one test case.").tag(config=True)
@@ -100,6 +100,7 @@ class TrustedAutograde(Autograde):
         super().__init__(*args, **options)
         self.outdated: dict[str, int] = {}  # by assignment: how many are due for a new release alone
         self.claimed_by_other_run: list[tuple[str, str]] = []  # submissions that another run is grading
+        self.waiting: dict[tuple[str, str], str] = {}  # submissions that are graded later, and why
         self._files_read = FileCache()
         self._fingerprints: dict[str, str | None] = {}
 
@@ -120,7 +121,8 @@ class TrustedAutograde(Autograde):
         """The submissions to be graded now, by assignment and student.
 
         These are submissions that are new, that have changed since they were graded, or that were graded under an
-        older release. A submission without a notebook counts as well: an earlier score must not remain.
+        older release. A submission without a notebook counts as well: an earlier score must not remain. Those of
+        students who can still hand in what the chapter builds on are left for later, and named in `waiting`.
         """
         self.assignments = {
             folder: glob.glob(os.path.join(glob.escape(folder), f"{self.coursedir.notebook_id}.ipynb"))
@@ -134,7 +136,25 @@ class TrustedAutograde(Autograde):
             key = match["assignment_id"], match["student_id"]
             if self.init_destination(*key):
                 todo.append(key)
-        return todo
+        self.waiting = self._waiting(todo)
+        for (assignment, student), why in self.waiting.items():
+            self.log.warning("%s of %s is graded later: %s", assignment, student, why)
+        return [key for key in todo if key not in self.waiting]
+
+    def _waiting(self, todo: list[tuple[str, str]]) -> dict[tuple[str, str], str]:
+        """The submissions of students who have a running extension for an earlier chapter, and which one that is."""
+        found = {}
+        with contextlib.suppress(MissingEntry, sqlalchemy.exc.OperationalError):  # `grade` says what is wrong
+            with Gradebook(self.coursedir.db_url, self.coursedir.course_id) as gradebook:
+                longer = {student for _, student in todo} & scores.extended(gradebook)
+                due = {student: scores.due_dates(gradebook, {student}) for student in longer}
+                whole = scores.due_dates(gradebook, ()) if longer else {}
+                for assignment, student in todo if longer else ():
+                    names = [notebook.name for notebook in gradebook.find_assignment(assignment).notebooks]
+                    for _, earlier, when in self._not_due(names, due.get(student, {})):
+                        if when != whole[earlier]:  # else the whole class waits
+                            found[assignment, student] = f"{earlier} can be handed in until {when:%Y-%m-%d %H:%M} UTC"
+        return found
 
     def grade(self, todo: list[tuple[str, str]]) -> None:
         """Grade submissions, and enter each when it is done. Raises NbGraderException with a line that says why."""
@@ -162,10 +182,10 @@ class TrustedAutograde(Autograde):
         """
         with Writer(self.coursedir.db_url, self.coursedir.course_id, self._late()) as writer:
             names = dict.fromkeys(name for name, _ in todo)
-            common = {name: self.packed(name, self.submission_seconds) for name in names}
+            common = {name: self.packed(name, self.submission_seconds, extensions=False) for name in names}
             admitted, failed = self._admitted(writer, todo)
             if len(admitted) > 1 and self.first_seconds < self.submission_seconds:
-                quick, slow = {name: self.packed(name, self.first_seconds) for name in names}, []
+                quick, slow = {name: self.packed(name, self.first_seconds, extensions=False) for name in names}, []
                 failed += self._grade_each(writer, quick, admitted, slow)
                 admitted = slow
             return failed + self._grade_each(writer, common, admitted)
@@ -271,15 +291,15 @@ class TrustedAutograde(Autograde):
                 self._fingerprints[assignment_id] = released.fingerprint(plans, Path(self.coursedir.root))
         return self._fingerprints[assignment_id]
 
-    def packed(self, assignment_id: str, seconds: float) -> bytes:
+    def packed(self, assignment_id: str, seconds: float, extensions: bool = True) -> bytes:
         """Pack what all submissions of an assignment have in common, for another machine. Raises MissingEntry.
 
-        seconds: for each notebook
+        seconds: for each notebook; extensions: whether all students' extensions for earlier chapters must have ended
         """
         source = self._folder(assignment_id, "source")
         with Gradebook(self.coursedir.db_url, self.coursedir.course_id) as gradebook:
             plans = released.plans(gradebook, assignment_id, self._folder(assignment_id, "release"))
-            self._check_what_is_lent(plans, scores.due_dates(gradebook))
+            self._check_what_is_lent(plans, scores.due_dates(gradebook, None if extensions else ()))
         given = {
             name: path
             for name, path in ordinary_files(source, self.coursedir.ignore).items()
@@ -312,14 +332,21 @@ class TrustedAutograde(Autograde):
 
     def _check_what_is_lent(self, notebooks: Iterable[str], due: dict[str, datetime.datetime]) -> None:
         """Stop if answers would be lent that can still be handed in."""
+        for stem, earlier, when in self._not_due(notebooks, due):
+            self._stop(
+                f"{stem} builds on answers of {earlier}, which can be handed in until {when:%Y-%m-%d %H:%M} UTC. "
+                "To grade it, they would be lent to the students' code, which can read them. "
+                f"Grade {stem} after that, or set TrustedAutograde.lend_before_due=True"
+            )
+
+    def _not_due(
+        self, notebooks: Iterable[str], due: dict[str, datetime.datetime]
+    ) -> Iterator[tuple[str, str, datetime.datetime]]:
+        """Each chapter among the notebooks, an earlier one that it builds on and that is not due, and until when."""
         now = datetime.datetime.now(datetime.UTC).replace(tzinfo=None)
         for stem in set(notebooks) & set(catalog.chapters()) if not self.lend_before_due else ():
             for earlier, when in prerequisites.not_due(stem, due, now).items():
-                self._stop(
-                    f"{stem} builds on answers of {earlier}, which can be handed in until {when:%Y-%m-%d %H:%M} UTC. "
-                    "To grade it, they would be lent to the students' code, which can read them. "
-                    f"Grade {stem} after that, or set TrustedAutograde.lend_before_due=True"
-                )
+                yield stem, earlier, when
 
     def _folder(self, assignment_id: str, step: str) -> Path:
         return Path(self.coursedir.format_path(getattr(self.coursedir, f"{step}_directory"), ".", assignment_id))

@@ -387,4 +387,6 @@ def test_an_extension_of_one_student_counts_for_when_a_notebook_is_due(url):
             gradebook.update_or_create_submission("softmax", student)
             if extension:
                 gradebook.grant_extension("softmax", student, **extension)
-        assert scores.due_dates(gradebook) == {"softmax": DUE + datetime.timedelta(days=3)}
+        for whose, days in ((None, 3), (["late"], 2), (["none"], 0), ([], 0)):
+            assert scores.due_dates(gradebook, whose) == {"softmax": DUE + datetime.timedelta(days=days)}
+        assert scores.extended(gradebook) == {"ada", "late"}

@@ -88,6 +88,32 @@ def test_a_chapter_is_not_graded_while_what_it_builds_on_can_be_handed_in(tmp_pa
         grader(tmp_path)._check_what_is_lent(["rope", "a notebook of the instructor's own"], due)
 
 
+def test_a_running_extension_for_an_earlier_chapter_delays_only_that_student(tmp_path, capsys):
+    now = datetime.datetime.now(datetime.UTC).replace(tzinfo=None)
+    with small_course.book(tmp_path) as gradebook:
+        for stem in ("positions", "rope"):
+            gradebook.add_assignment(stem, duedate=now - 30 * HOURS)
+            gradebook.add_notebook(stem, stem)
+        for student, days in (("ada", 0), ("boris", 3), ("cleo", 1)):
+            gradebook.add_student(student)
+            gradebook.update_or_create_submission("positions", student)
+            gradebook.grant_extension("positions", student, days=days)
+            (tmp_path / "submitted" / student / "rope").mkdir(parents=True)
+
+    def due(**traits):
+        command = TrustedAutograde(
+            coursedir=CourseDirectory(root=str(tmp_path), assignment_id="rope"), config=Config(TrustedAutograde=traits)
+        )
+        return [student for _, student in command.due()], command.waiting
+
+    until = f"positions can be handed in until {now + 42 * HOURS:%Y-%m-%d %H:%M} UTC"
+    assert due() == (["ada", "cleo"], {("rope", "boris"): until})
+    assert due(lend_before_due=True) == (["ada", "boris", "cleo"], {})
+    with small_course.book(tmp_path) as gradebook:  # where the class waits, the command stops
+        gradebook.update_or_create_assignment("positions", duedate=now + HOURS)
+    assert due()[0] == ["ada"]
+
+
 # What is graded
 
 
