@@ -25,7 +25,7 @@ from nbgrader.api import Gradebook, MissingEntry
 from nbgrader.converters import Autograde
 from nbgrader.converters.base import NbGraderException
 from nbgrader.coursedir import CourseDirectory
-from traitlets import Any, Bool, Float, Int, List, Unicode
+from traitlets import Any, Bool, Float, Int, List, Unicode, default
 
 from autograder.gradebook import released, scores
 from autograder.gradebook.writer import Writer
@@ -41,6 +41,15 @@ from course.errors import CourseError
 from course.files import draft_folder, replacing_folder
 from course.nbgrader_workarounds import replace_converters
 
+# Options of nbgrader's that have no effect here, and why.
+NO_EFFECT = {
+    "Execute": "the sandbox runs the notebook (--no-execute would give points that nothing has checked)",
+    "OverwriteCells": "every cell but the answers comes from the release",
+    "OverwriteKernelspec": "notebooks are run by this Python",
+    "Autograde.sanitize_preprocessors": "every cell but the answers comes from the release",
+    "Autograde.exclude_overwriting": "of a student's files, only notebooks are read",
+    "CourseDirectory.notebook_id": "the notebooks of a submission are graded together (--notebook)",
+}
 MAX_GIVEN = 256 << 20  # bytes of an assignment's own files, which every grading process receives
 
 
@@ -78,7 +87,9 @@ class TrustedAutograde(Autograde):
         help="Grade a chapter that builds on another before the other is due, or while a student has an extension for "
         "it. The course's answers stand in for those of the other chapter, and a student's code can read them.",
     ).tag(config=True)
-    cell_seconds = Float(Times.cell, help="Processor time of one cell.").tag(config=True)
+    cell_seconds = Float(help="Processor time of one cell; by default Execute.timeout, if that is set.").tag(
+        config=True
+    )
     case_seconds = Float(Times.case, help="Processor time of one test case.").tag(config=True)
     submission_seconds = Float(Times.submission, help="Wall time of one notebook.").tag(config=True)
     first_seconds = Float(
@@ -103,6 +114,11 @@ class TrustedAutograde(Autograde):
         self.waiting: dict[tuple[str, str], str] = {}  # submissions that are graded later, and why
         self._files_read = FileCache()
         self._fingerprints: dict[str, str | None] = {}
+
+    @default("cell_seconds")
+    def _cell_seconds_default(self) -> float:
+        given = self.config.Execute.get("timeout")
+        return given if given and given > 0 else Times.cell
 
     def start(self) -> None:
         try:
@@ -160,6 +176,7 @@ class TrustedAutograde(Autograde):
         """Grade submissions, and enter each when it is done. Raises NbGraderException with a line that says why."""
         if not todo:
             return
+        self._refuse_options_without_effect()
         for name, least in (("memory_mb", LEAST_MEMORY // MB), ("processes", LEAST_PROCESSES)):
             if getattr(self, name) < least:
                 self._stop(f"TrustedAutograde.{name} is {getattr(self, name)}; a notebook needs at least {least}")
@@ -174,6 +191,17 @@ class TrustedAutograde(Autograde):
             self._stop(str(error))
         if failed:
             self._stop("could not be graded: " + ", ".join(f"{a} of {s}" for a, s in failed))
+
+    def _refuse_options_without_effect(self) -> None:
+        for option, why in NO_EFFECT.items():
+            section, _, name = option.partition(".")
+            given = set(self.config.get(section, {})) - {"timeout"}
+            for found in sorted(given):
+                if not name or found == name:
+                    self._stop(
+                        f"{section}.{found} has no effect here: {why}. Leave it out, or grade with AUTOGRADER_STOCK=1, "
+                        "nbgrader's own way, which runs students' code with your rights"
+                    )
 
     def grade_all(self, todo: list[tuple[str, str]]) -> list[tuple[str, str]]:
         """Grade submissions, by assignment and student; returns those that could not be graded.
@@ -243,6 +271,9 @@ class TrustedAutograde(Autograde):
                     self.log.error("%s of %s: the grader failed at %s and gave no points\n%s", *key, notebook, fault)
                     failed.append(key)
                 self._put_in_place(writer, *key, submitted, record["notebooks"], files)
+                grades = [grade for notebook in record["notebooks"].values() for grade in notebook["grades"].values()]
+                points = sum((score or 0) + (extra or 0) for score, extra, *_ in grades)
+                self.log.info("%s of %s is graded: %g points from the autograder", *key, points)
                 self._run_hook(self.run_post_convert_hook, *key)
             except (sqlalchemy.exc.OperationalError, bubblewrap.NoJail):
                 raise

@@ -75,6 +75,36 @@ def test_a_limit_that_no_notebook_can_run_with_is_refused_in_one_line(needs_jail
     assert "Traceback" not in done.stderr and not list((course / "autograded").glob("*/*"))
 
 
+@pytest.mark.parametrize(
+    "option, words",
+    [
+        ("--no-execute", "Execute.enabled has no effect here: the sandbox runs"),
+        ("--notebook=own", "CourseDirectory.notebook_id has no effect here: the notebooks of a submission"),
+        ("--Execute.execute_retries=3", "Execute.execute_retries has no effect"),
+        ("--OverwriteCells.add_missing_cells=False", "OverwriteCells.add_missing_cells has no effect"),
+        ("--Autograde.exclude_overwriting=basics=helper.py", "Autograde.exclude_overwriting has no effect here: of a"),
+    ],
+)
+def test_an_option_of_nbgraders_that_would_have_no_effect_is_refused_in_one_line(needs_jail, course, option, words):
+    done = release.nbgrader("autograde", small_course.ASSIGNMENT, option, course=course, check=False)
+    (line,) = [line for line in done.stderr.splitlines() if "ERROR" in line]
+    assert done.returncode and words in line and "Traceback" not in done.stderr
+    assert not list((course / "autograded").glob("*/*"))
+
+
+def test_nbgraders_own_limit_of_a_cell_counts_unless_another_is_set(tmp_path):
+    def seconds(**traits):
+        own = Config(Execute={"timeout": 60}, TrustedAutograde=traits)
+        return TrustedAutograde(coursedir=CourseDirectory(root=str(tmp_path)), config=own).cell_seconds
+
+    assert (seconds(), seconds(cell_seconds=20.0), grader(tmp_path).cell_seconds) == (60.0, 20.0, 180.0)
+
+
+def test_nbgraders_command_logs_each_student_with_the_points(needs_jail, course):
+    done = release.nbgrader("autograde", small_course.ASSIGNMENT, "--student", "ada", course=course)
+    assert f"{small_course.ASSIGNMENT} of ada is graded: 0 points" in done.stderr
+
+
 HOURS = datetime.timedelta(hours=1)
 
 
