@@ -162,13 +162,15 @@ def _assemble(chapter: list[str]) -> None:
 def _release(dist: Path) -> None:
     from autograder.gradebook import released, scores
     from course import assemble, catalog, release
-    from course.folder import course_folder, gradebook_exists
+    from course.folder import course_folder, exposed, exposed_in_words, gradebook_exists
 
     if gradebook_exists(course_folder()):
         with scores.opened(None) as gradebook:
             for stem in catalog.chapters():
                 released.ensure_same_cells(gradebook, stem, stem, assemble.source_notebook(stem).cells)
     print(release.bundle(dist))
+    for folder in exposed():
+        print(f"autograder: {exposed_in_words(folder)}", file=sys.stderr)
 
 
 def _sample(chapter: list[str], course: Path | None) -> int:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import os
 import secrets
+import stat
 import tempfile
 from pathlib import Path
 
@@ -23,6 +24,20 @@ GIVEN_SEED = "AUTOGRADER_SEED"
 def course_folder(named: Path | None = None) -> Path:
     """The folder of a course: the one named, COURSE_DIR, or build/course in this checkout."""
     return Path(named or os.environ.get(COURSE_DIR) or ROOT / "build" / "course").resolve()
+
+
+def exposed(course: Path | None = None) -> list[Path]:
+    """The checkout and the course's folder, if other users of this machine can enter it. Both hold answers."""
+    folders = dict.fromkeys([ROOT, course_folder(course)])
+    return [
+        folder
+        for folder in folders
+        if folder.is_dir() and all(path.stat().st_mode & stat.S_IXOTH for path in (folder, *folder.parents))
+    ]
+
+
+def exposed_in_words(folder: Path) -> str:
+    return f"other users of this machine can enter {folder}, which holds answers. Close it: chmod go-rwx {folder}"
 
 
 def gradebook_url(course: Path) -> str:

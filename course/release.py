@@ -72,6 +72,7 @@ def in_course(
 def generate(stems=(), course: Path | None = None) -> list[Path]:
     """Run `nbgrader generate_assignment` for each chapter; returns the student notebooks' paths."""
     course, stems = course_folder(course), stems or catalog.chapters()
+    course.mkdir(0o700, parents=True, exist_ok=True)  # it holds answers and, later, grades
     assemble.write_all(stems, course)
     in_course("course.nbgrader_each", "generate_assignment", *stems, course=course)
     return [course / "release" / stem / f"{stem}.ipynb" for stem in stems]

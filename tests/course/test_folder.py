@@ -1,5 +1,8 @@
 """Where a course is, and where its gradebook."""
 
+import tempfile
+from pathlib import Path
+
 import pytest
 
 from course import folder
@@ -42,3 +45,17 @@ def test_settings_of_the_address_do_not_belong_to_the_files_name(tmp_path, monke
     (tmp_path / "x.db").touch()
     monkeypatch.setenv(folder.GRADEBOOK_URL, f"sqlite:///{tmp_path}/x.db?timeout=5")
     assert folder.existing_gradebook(tmp_path).endswith("x.db?timeout=5")
+
+
+def test_a_course_that_other_users_can_enter_is_named(monkeypatch, tmp_path):
+    with tempfile.TemporaryDirectory() as place:
+        course = Path(place).resolve() / "course"
+        monkeypatch.setattr(folder, "ROOT", tmp_path)
+        tmp_path.chmod(0o700)
+        assert folder.exposed(course) == []  # not there
+        course.mkdir(0o755)
+        assert folder.exposed(course) == []  # the folder around it is closed
+        course.parent.chmod(0o755)
+        assert folder.exposed(course) == [course]
+        course.chmod(0o750)
+        assert folder.exposed(course) == []

@@ -30,12 +30,14 @@ def can_group() -> bool:
 
 def test_the_doctor_finds_nothing_missing_where_the_jail_holds(needs_jail):
     done = command()
-    *lines, last = done.stdout.splitlines()
+    *lines, last = [line for line in done.stdout.splitlines() if "other users of this machine can enter" not in line]
     assert done.stderr == "" and len(lines) == len(KEYS) + 1
     if can_group():
         assert done.returncode == 0 and all(line.startswith("ok ") for line in lines), done.stdout
         assert last == "Student code is confined here."
-    else:  # nothing else bounds the memory of all processes together
+    elif os.geteuid():  # nothing else bounds the memory of all processes together
+        assert done.returncode == 0 and all(line.startswith(("ok ", "open     memory")) for line in lines)
+    else:
         assert done.returncode == 1 and all("control group" in line for line in lines if not line.startswith("ok "))
 
 
@@ -155,6 +157,26 @@ def test_the_doctor_finds_groups_that_are_not_made(needs_jail, monkeypatch):
     monkeypatch.setattr(Group, "make", classmethod(lambda group, limits: group()))
     # The kernel holds no limit of processes against root, and holds it against all others.
     assert found(monkeypatch, {"fork", "memory", "home"}) == ({"memory"} if os.geteuid() else {"fork", "memory"})
+
+
+@pytest.mark.parametrize("user, status, word", [(0, 1, "MISSING"), (1500, 0, "open")])
+def test_the_limit_on_all_memory_is_promised_to_root_alone(needs_jail, monkeypatch, capsys, user, status, word):
+    monkeypatch.setattr(Group, "make", classmethod(lambda group, limits: group()))
+    monkeypatch.setattr(doctor, "ROUNDS", [probes for probes in doctor.ROUNDS if probes[0].key == "memory"])
+    monkeypatch.setattr(doctor, "exposed", list)
+    monkeypatch.setattr(os, "geteuid", lambda: user)
+    assert doctor.run() == status
+    first, *_, last = capsys.readouterr().out.splitlines()
+    assert first.startswith(f"{word:<8} memory is bounded") and last.startswith("Student code is confined") != status
+
+
+def test_a_folder_that_other_users_can_enter_is_named(monkeypatch, capsys, tmp_path):
+    monkeypatch.setattr(doctor, "ROUNDS", [])
+    monkeypatch.setattr(doctor, "exposed", lambda: [tmp_path])
+    monkeypatch.setattr(bubblewrap, "problem", lambda: None)
+    monkeypatch.setattr(doctor, "_examine_warm", lambda: 0)
+    assert doctor.run() == 0
+    assert f"open     other users of this machine can enter {tmp_path}" in capsys.readouterr().out
 
 
 def found(monkeypatch, keys: set[str]) -> set[str]:
