@@ -168,7 +168,8 @@ def _release(dist: Path) -> None:
         with scores.opened(None) as gradebook:
             for stem in catalog.chapters():
                 released.ensure_same_cells(gradebook, stem, stem, assemble.source_notebook(stem).cells)
-    print(release.bundle(dist))
+    print(f"... making the notebooks of {len(catalog.chapters())} chapters, and a zip", file=sys.stderr, flush=True)
+    print(release.bundle(dist), flush=True)
     for folder in exposed():
         print(f"autograder: {exposed_in_words(folder)}", file=sys.stderr)
 

@@ -131,7 +131,7 @@ def run(course: Path | None = None, stems: Sequence[str] = ()) -> int:
         for sample in class_:
             gradebook.update_or_create_student(sample.student)
     hand_in(course, class_, stems)
-    say("grading")
+    say("grading; the first time, hidden tests are made as well, which takes longer")
     # One submission that cannot be graded makes the command fail after it has graded all others.
     done = release.in_course("autograder", "grade", *stems, course=course, check=False)
     (course / "grade.log").write_text(done.stderr, "utf-8")

@@ -7,12 +7,15 @@ answer of a chapter takes seconds, which no grading process should spend again.
 import contextlib
 import hashlib
 import os
+from collections import deque
 from collections.abc import Iterable
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from itertools import repeat
 from multiprocessing import get_context
 from pathlib import Path
+
+from tqdm import tqdm
 
 from attnlab.check import filled_in
 from attnlab.checking import codec
@@ -55,7 +58,9 @@ def of_exercises(course: Path, names: Iterable[str]) -> dict[str, bytes]:
             contextlib.suppress(BrokenProcessPool),
             ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool,
         ):
-            list(pool.map(_make, repeat(course), missing))
+            done = pool.map(_make, repeat(course), missing)
+            # Without a terminal there is no bar.
+            deque(tqdm(done, "hidden tests", len(missing), leave=False, unit="", disable=None), maxlen=0)
     return {name: packed(course, catalog.exercise(name)) for name in names}
 
 
