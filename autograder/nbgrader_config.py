@@ -11,14 +11,13 @@ ROOT = Path(__file__).resolve().parent.parent
 # The graded cells import `autograder`; kernels inherit this environment.
 os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
 sys.path.insert(0, str(ROOT))
-from autograder.gradebook.scores import COURSE_ID  # noqa: E402
 from autograder.nbgrader_plugins import autograde  # noqa: E402
 from autograder.sandbox.limits import Times  # noqa: E402
 from course import release  # noqa: E402
-from course.folder import GRADEBOOK_URL, course_folder, gradebook_url  # noqa: E402
+from course.folder import GRADEBOOK_URL, course_folder, course_id, gradebook_url  # noqa: E402
 
 c = get_config()  # noqa: F821 - given by traitlets
-c.CourseDirectory.course_id = COURSE_ID
+c.CourseDirectory.course_id = course_id()
 c.CourseDirectory.root = str(course_folder())
 if os.environ.get(GRADEBOOK_URL):  # else the file in the course folder, even if --course-dir names another
     c.CourseDirectory.db_url = gradebook_url(course_folder())

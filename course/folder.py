@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import secrets
 import stat
 import tempfile
@@ -18,12 +19,21 @@ from course.errors import CourseError
 ROOT = Path(__file__).resolve().parents[1]
 COURSE_DIR = "COURSE_DIR"
 GRADEBOOK_URL = "GRADEBOOK_URL"  # PostgreSQL, such as postgresql+psycopg://grader@127.0.0.1/attention
+COURSE_ID = "COURSE_ID"  # the name in nbgrader's exchange, which several courses may share
 GIVEN_SEED = "AUTOGRADER_SEED"
 
 
 def course_folder(named: Path | None = None) -> Path:
     """The folder of a course: the one named, COURSE_DIR, or build/course in this checkout."""
     return Path(named or os.environ.get(COURSE_DIR) or ROOT / "build" / "course").resolve()
+
+
+def course_id() -> str:
+    """The course's name in the gradebook and in nbgrader's exchange: COURSE_ID, or attention."""
+    name = os.environ.get(COURSE_ID) or "attention"
+    if not re.fullmatch(r"\w[\w.-]*", name):
+        raise CourseError(f"{COURSE_ID} is {name!r}: use letters, digits, hyphens and dots alone")
+    return name
 
 
 def exposed(course: Path | None = None) -> list[Path]:

@@ -19,9 +19,7 @@ from nbgrader import api
 from nbgrader.api import Gradebook
 
 from course.errors import CourseError
-from course.folder import course_folder, existing_gradebook
-
-COURSE_ID = "attention"
+from course.folder import course_folder, course_id, existing_gradebook
 
 
 @dataclass(frozen=True)
@@ -91,7 +89,7 @@ def opened(course: Path | None) -> Iterator[Gradebook]:
     """The gradebook of a course. Raises CourseError if there is none, or if it cannot be read."""
     url = existing_gradebook(course_folder(course))
     try:
-        with Gradebook(url, COURSE_ID) as gradebook:
+        with Gradebook(url, course_id()) as gradebook:
             yield gradebook
     except sqlalchemy.exc.SQLAlchemyError as error:
         why = " ".join(str(getattr(error, "orig", error)).split())[:200]

@@ -14,7 +14,7 @@ from autograder.gradebook import scores
 from autograder.gradebook.writer import Writer
 from autograder.platforms import collect, times
 from course.errors import CourseError
-from course.folder import course_folder, existing_gradebook
+from course.folder import course_folder, course_id, existing_gradebook
 
 
 def run(assignment: str, file: Path, course: Path | None, zone: datetime.tzinfo) -> None:
@@ -24,7 +24,7 @@ def run(assignment: str, file: Path, course: Path | None, zone: datetime.tzinfo)
         due, _ = scores.deadlines(gradebook, assignment)
         known = {student.id for student in scores.students(gradebook)}
     longer = read(file, due, known, zone)
-    with Writer(existing_gradebook(course_folder(course)), scores.COURSE_ID) as writer:
+    with Writer(existing_gradebook(course_folder(course)), course_id()) as writer:
         for student, extension in longer.items():
             writer.extend(assignment, student, extension or None)
     for student, extension in longer.items():

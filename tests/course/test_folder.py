@@ -59,3 +59,13 @@ def test_a_course_that_other_users_can_enter_is_named(monkeypatch, tmp_path):
         assert folder.exposed(course) == [course]
         course.chmod(0o750)
         assert folder.exposed(course) == []
+
+
+def test_a_course_has_the_name_of_the_environment_if_it_can_be_a_folders(monkeypatch):
+    monkeypatch.delenv(folder.COURSE_ID, raising=False)
+    assert folder.course_id() == "attention"
+    monkeypatch.setenv(folder.COURSE_ID, "attention-2027.b")
+    assert folder.course_id() == "attention-2027.b"
+    monkeypatch.setenv(folder.COURSE_ID, "../other")
+    with pytest.raises(CourseError, match="COURSE_ID is '../other'"):
+        folder.course_id()

@@ -29,7 +29,7 @@ from tests.conftest import WITHOUT
 GUIDES = ROOT / "guides"
 PATIENCE = 400.0
 # Beginnings of variables that a reader's shell has not.
-NOT_A_READERS = tuple("ATTNLAB_ AUTOGRADER_ COURSE_DIR GRADEBOOK_URL JUPYTER_ MAKE PYTEST_ VIRTUAL_ENV".split())
+NOT_A_READERS = tuple("ATTNLAB_ AUTOGRADER_ COURSE_ GRADEBOOK_URL JUPYTER_ MAKE PYTEST_ VIRTUAL_ENV".split())
 _FENCE = re.compile(
     r"^(?P<mark>(?:% [^\n]*\n)?)(?P<ticks>`{3,})(?P<info>[^\n`]*)\n(?P<body>.*?)^(?P=ticks)$", re.DOTALL | re.MULTILINE
 )

@@ -105,6 +105,16 @@ def test_nbgraders_command_logs_each_student_with_the_points(needs_jail, course)
     assert f"{small_course.ASSIGNMENT} of ada is graded: 0 points" in done.stderr
 
 
+def test_two_courses_share_one_exchange(course, tmp_path, monkeypatch):
+    exchange = tmp_path / "exchange"
+    exchange.mkdir()
+    exchange.chmod(0o777)
+    for name in ("attention-a", "attention-b"):
+        monkeypatch.setenv("COURSE_ID", name)
+        release.nbgrader("release_assignment", small_course.ASSIGNMENT, f"--Exchange.root={exchange}", course=course)
+    assert sorted(path.parents[1].name for path in exchange.glob("*/outbound/*")) == ["attention-a", "attention-b"]
+
+
 HOURS = datetime.timedelta(hours=1)
 
 
