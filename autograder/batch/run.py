@@ -47,10 +47,10 @@ def grade(
         while True:
             for grader, submissions in zip(graders, todo):
                 name, grader.pool = grader.coursedir.assignment_id, pool
-                for (_, who), why in grader.waiting.items():
-                    if (name, who) not in told:
-                        print(f"{name}: {who} is graded later: {why}", file=sys.stderr)
-                    told.add((name, who))
+                for why in sorted({why for why in grader.waiting.values() if (name, why) not in told}):
+                    who = ", ".join(student for (_, student), reason in grader.waiting.items() if reason == why)
+                    print(f"{name}: graded later, since {why}: {who}", file=sys.stderr)
+                    told.add((name, why))
                 for count in grader.outdated.values():
                     print(f"{name}: {count} graded under an older release; grading again", file=sys.stderr)
                 if submissions:
