@@ -22,6 +22,8 @@ def main(arguments: list[str] | None = None) -> int:
     if options.pop("no_jail", False):
         os.environ[bubblewrap.NO_JAIL] = "1"  # workers and nbgrader's commands inherit it
     try:
+        if "section" in options:
+            options["students"] = _of_section(options.pop("section"), options)
         if isinstance(run, str):  # imported only here: PyTorch and nbgrader take seconds
             module, _, name = run.partition(":")
             run = getattr(importlib.import_module(f"autograder.{module}"), name)
@@ -51,6 +53,11 @@ def _parser() -> argparse.ArgumentParser:
     listed, timed = argparse.ArgumentParser(add_help=False), argparse.ArgumentParser(add_help=False)
     roster = "the class list: ids, names, the platform's numbers"
     listed.add_argument("--roster", type=Path, dest="class_list", metavar="FILE", help=roster)
+    of_section = argparse.ArgumentParser(add_help=False)
+    only = "only students with this in the column section of --roster"
+    of_section.add_argument("--section", metavar="NAME", help=only)
+    sectioned = argparse.ArgumentParser(add_help=False, parents=[of_section])
+    sectioned.add_argument("--roster", type=Path, dest="section_list", metavar="FILE", help="where sections are read")
     timed.add_argument("--timezone", type=_zone, dest="zone", default="UTC", metavar="ZONE", help=zone)
 
     def command(name: str, run: Callable | str, words: str, *parents) -> argparse.ArgumentParser:
@@ -87,12 +94,12 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--no-jail", action="store_true", help="run with your rights: only submissions you trust")
 
     reporting = "scores, mistakes and what to look at, of a whole class"
-    parser = command("report", _report, reporting, of_one)
+    parser = command("report", _report, reporting, of_one, sectioned)
     parser.add_argument("--csv", type=Path, dest="table", metavar="FILE", help="write one row per student and exercise")
     parser.add_argument("--html", type=Path, dest="page", metavar="FILE", help="write a self-contained page with plots")
 
     exporting = "grades for a spreadsheet, or for the gradebook of a learning platform"
-    parser = command("export", "nbgrader_plugins.export:write", exporting, in_course, listed)
+    parser = command("export", "nbgrader_plugins.export:write", exporting, in_course, listed, of_section)
     parser.add_argument("format", choices=["by-exercise", "canvas", "moodle"])
     parser.add_argument("assignment", nargs="*", help="all of them if none is named")
     parser.add_argument(
@@ -109,7 +116,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--minutes", type=int, choices=range(5, 41), metavar="5..40", default=10, help=limit)
 
     zipping = "feedback in one zip, to upload to a learning platform"
-    parser = command("feedback-zip", _feedback_zip, zipping, in_course)
+    parser = command("feedback-zip", _feedback_zip, zipping, in_course, sectioned)
     parser.add_argument("platform", choices=["canvas", "moodle"])
     parser.add_argument("assignment", help=assignment)
     parser.add_argument("--to", type=Path, required=True, metavar="FILE")
@@ -149,6 +156,18 @@ def _zone(text: str) -> datetime.tzinfo:
         raise argparse.ArgumentTypeError(f"{text!r} is not a time zone; an example is Europe/Berlin") from None
 
 
+def _of_section(section: str | None, options: dict[str, Any]) -> set[str] | None:
+    """The ids of the section's students, or None for all. It takes the option that only says where sections are."""
+    file = options.pop("section_list", None) or options.get("class_list")
+    if section is None:
+        return None
+    from autograder.platforms import roster
+
+    if file is None:
+        raise CourseError("--section needs --roster FILE, a class list of your own with the columns id and section")
+    return roster.section(file, section)
+
+
 # Commands that are more than one call
 
 
@@ -186,13 +205,13 @@ def _sample(chapter: list[str], course: Path | None) -> int:
     return sample_class.run(course, chapter)
 
 
-def _report(assignment: str, course: Path | None, **files: Path | None) -> int:
+def _report(assignment: str, course: Path | None, **options: Any) -> int:
     from autograder.nbgrader_plugins import late
     from autograder.reports import command
     from course.folder import course_folder
 
     late.renew_in(course_folder(course), [assignment])
-    return command.report(assignment, course, **files)
+    return command.report(assignment, course, **options)
 
 
 def _feedback_zip(assignment: str, course: Path | None, **options: Any) -> int:

@@ -26,6 +26,7 @@ from autograder.nbgrader_plugins import late
 from autograder.platforms import canvas, collect, moodle, roster
 from autograder.reports import csv_table, read
 from autograder.reports.summary import shorten
+from course import catalog
 from course.cells import exercise_of
 from course.errors import CourseError
 from course.folder import course_folder
@@ -112,8 +113,7 @@ class ByExercise(_Table):
     def rows(self, students, found):
         head = ["student_id", "last_name", "first_name", "email"]
         for one in found:
-            names = {cell: exercise_of(cell.name) or cell.name for cell in one.cells}
-            head += [f"{one.assignment}: {name} ({cell.max_score:g})" for cell, name in names.items()]
+            head += [f"{one.assignment}: {_headed(cell)}" for cell in one.cells]
             head += [f"{one.assignment}: late penalty", f"{one.assignment}: total ({one.max_score:g})"]
             head.append(f"{one.assignment}: pending")
         yield head
@@ -244,6 +244,15 @@ def _renew_penalties(plugin: ExportPlugin) -> None:
         late.renew([*map(str, plugin.assignment)], plugin.parent.coursedir.db_url, parent=plugin)
 
 
+def _headed(cell: scores.Cell) -> str:
+    """A cell's exercise or name, and its points; those of a bonus are not among the points of the gradebook."""
+    name = exercise_of(cell.name)
+    if name and not cell.max_score and cell.notebook in catalog.chapters():
+        if exercise := catalog.exercises_of(cell.notebook).get(name):
+            return f"{name} (+{exercise.points:g})"
+    return f"{name or cell.name} ({cell.max_score:g})"
+
+
 def _shown(grade: scores.Grade | None) -> float | str | None:
     """One score, or a word if a human still has to give it."""
     if grade is None:
@@ -261,13 +270,19 @@ FORMATS = {"by-exercise": ByExercise, "canvas": Canvas, "moodle": Moodle}
 
 
 def write(
-    format: str, assignment: list[str], course: Path | None, to: Path, class_list: Path | None, pending: bool
+    format: str,
+    assignment: list[str],
+    course: Path | None,
+    to: Path,
+    class_list: Path | None,
+    pending: bool,
+    students: set[str] | None = None,
 ) -> int:
     """Write a table in that format; 1 if it lacks a grade or has one that is not a judgement of what was handed in.
 
-    Raises CourseError with a line if there is none.
+    students: ids of those to export, if not all. Raises CourseError with a line if there is none.
     """
-    config = Config({"ExportPlugin": {"assignment": assignment}})
+    config = Config({"ExportPlugin": {"assignment": assignment, "student": sorted(students or ())}})
     exporter = FORMATS[format](
         to=str(to), course=str(course or ""), class_list=str(class_list or ""), pending=pending, config=config
     )
@@ -277,17 +292,17 @@ def write(
     with scores.opened(course) as gradebook:
         exporter.export(gradebook)
         names = assignment or [one.name for one in gradebook.assignments]
-    doubtful = [line for name in names for line in _doubtful(name, course)]
+    doubtful = [line for name in names for line in _doubtful(name, course, students)]
     for line in doubtful:
         exporter.log.error("%s", line)
     print(to)
     return 1 if exporter.left_out or doubtful else 0
 
 
-def _doubtful(assignment: str, course: Path | None) -> list[str]:
+def _doubtful(assignment: str, course: Path | None, students: set[str] | None) -> list[str]:
     """Whose points are not a judgement of what was handed in, and why."""
     try:
-        report = read.gather(assignment, course)
+        report = read.gather(assignment, course, students)
     except CourseError:  # nothing of it is graded yet
         return []
     return [

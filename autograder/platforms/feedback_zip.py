@@ -20,9 +20,9 @@ from course.folder import course_folder
 PLATFORMS = {one.NAME: one for one in (canvas, moodle)}
 
 
-def run(platform: str, assignment: str, course: Path | None, to: Path) -> int:
-    """Write the zip, and say whose pages are missing; 1 if there are any."""
-    pages, without = gather(platform, assignment, course_folder(course))
+def run(platform: str, assignment: str, course: Path | None, to: Path, students: set[str] | None = None) -> int:
+    """Write the zip, and say whose pages are missing; 1 if there are any. students: ids, if not all"""
+    pages, without = gather(platform, assignment, course_folder(course), students)
     if not pages:
         raise CourseError(
             f"there is no page of {assignment} for {platform}: collect from it, grade, and run "
@@ -40,14 +40,16 @@ def run(platform: str, assignment: str, course: Path | None, to: Path) -> int:
     return 1 if without else 0
 
 
-def gather(platform: str, assignment: str, course: Path) -> tuple[dict[str, Path], dict[str, str]]:
+def gather(
+    platform: str, assignment: str, course: Path, chosen: set[str] | None = None
+) -> tuple[dict[str, Path], dict[str, str]]:
     """The pages by their names in the zip; and for students without a page the reason."""
     pages, without = {}, {}
     with scores.opened(course) as gradebook:
         stamps = feedback_stamps.of_grades(gradebook, assignment, course / "autograded")
     made = {path.parent.name for path in (course / "feedback").glob(f"*/{assignment}")}
     records = {path.parent.name: path for path in (course / collect.RECORDS).glob(f"*/{assignment}")}
-    for student in sorted(made | set(records)):
+    for student in sorted((made | set(records)) if chosen is None else (made | set(records)) & chosen):
         record = collect.read_record(records.get(student, course / collect.RECORDS / student / assignment))
         members = record.get("members") or {}
         if record.get("platform") != platform or not members:

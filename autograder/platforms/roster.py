@@ -3,7 +3,7 @@
 Four kinds of CSV files are read, recognized by their first lines:
 
 - your own: `id`, and any of `name` (or `first_name`, `last_name`), `email`, `canvas_id`, `moodle_id`,
-  `brightspace_id`, `github`, `submitted`;
+  `brightspace_id`, `github`, `submitted`, `section`;
 - the gradebook that Canvas exports: `Student`, `ID`, `SIS User ID`, `SIS Login ID`, `Section`;
 - the grading worksheet of a Moodle assignment: `Identifier`, `Full name`, `Email address`, and more;
 - the roster that GitHub Classroom exports: `identifier`, `github_username`, `github_id`, `name`.
@@ -177,6 +177,18 @@ def read(path: Path, known: Iterable, zone: datetime.tzinfo = datetime.UTC) -> R
     except csv.Error as error:
         raise CourseError(f"{path}, line {rows.line_num}: {error}") from None
     return Roster(kind, head, students)
+
+
+def section(path: Path, name: str) -> set[str]:
+    """The ids of the students in a section, from a class list of the instructor's own. Raises CourseError."""
+    listed = read(path, [])
+    if listed.kind != OWN or "section" not in listed.head:
+        raise CourseError(f"{path} does not say who is in which section: it needs the columns id and section")
+    found = {student.id for student in listed.students if student.row["section"] == name}
+    if not found:
+        known = ", ".join(sorted({student.row["section"] for student in listed.students} - {""}))
+        raise CourseError(f"{path} has no section {name!r}; there are: {known}")
+    return found
 
 
 def _time(text: str, zone: datetime.tzinfo) -> datetime.datetime | None:

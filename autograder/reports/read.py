@@ -16,10 +16,10 @@ from course.errors import CourseError
 from course.folder import course_folder
 
 
-def gather(assignment: str, course: Path | None = None) -> ClassReport:
+def gather(assignment: str, course: Path | None = None, chosen: set[str] | None = None) -> ClassReport:
     """Read gradebook and results. Raises CourseError with one line that says what is missing.
 
-    course: the course's folder; `course_folder()` if none is named
+    course: the course's folder; `course_folder()` if none is named; chosen: ids of students, if not all
     """
     course = course_folder(course)
     with scores.opened(course) as gradebook:
@@ -29,8 +29,9 @@ def gather(assignment: str, course: Path | None = None) -> ClassReport:
     handed_in = _handed_in(course, assignment)
     for name in handed_in:
         students.setdefault(name, Student(name))  # the gradebook need not know everyone who handed in
+    names = sorted(students if chosen is None else students.keys() & chosen)
     report = ClassReport(
-        assignment, found.max_score, _exercises(found, course), [students[name] for name in sorted(students)], why
+        assignment, found.max_score, _exercises(found, course), [students[name] for name in names], why
     )
     for student in report.students:
         _add_submission(student, found, student.name in handed_in, course)

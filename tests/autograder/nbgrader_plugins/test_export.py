@@ -143,6 +143,46 @@ def test_students_missing_in_list_or_gradebook_are_named(course, tmp_path, caplo
     assert words.format(listed) in caplog.text if words else str(listed) not in caplog.text
 
 
+def test_a_bonus_is_headed_with_its_points(tmp_path):
+    with Gradebook(f"sqlite:///{tmp_path / 'gradebook.db'}", "attention") as gradebook:
+        gradebook.add_assignment("attention")
+        gradebook.add_notebook("attention", "attention")
+        for name in ("attention_backward", "not_of_the_course"):
+            gradebook.add_grade_cell(f"check-{name}", "attention", "attention", max_score=0, cell_type="code")
+    (head,) = table(tmp_path, tmp_path, ByExercise)
+    assert "attention: attention_backward (+8)" in head and "attention: not_of_the_course (0)" in head
+
+
+SECTIONS = "id,section\nada,A\nboris,B\nchiara,A\n"
+
+
+def test_one_section_alone_is_exported(course, tmp_path):
+    write_files(tmp_path, {"students.csv": SECTIONS})
+    roster, to = str(tmp_path / "students.csv"), tmp_path / "out.csv"
+    arguments = ["softmax", "--course", str(course), "--to", str(to), "--roster", roster, "--section", "A"]
+    for kind, above in (("by-exercise", 1), ("canvas", 2), ("moodle", 1)):
+        assert main(["export", kind, *arguments]) == 0
+        rows = to.read_text("utf-8").splitlines()[above:]
+        assert len(rows) == 2 and "ada" in rows[0] and "chiara" in rows[1]
+
+
+@pytest.mark.parametrize(
+    "text, more, words",
+    [
+        (SECTIONS, ["--section", "C"], "has no section 'C'; there are: A, B"),
+        ("id\nada\n", ["--section", "A"], "needs the columns id and section"),
+        (None, ["--section", "A"], "--section needs --roster FILE"),
+    ],
+)
+def test_a_section_that_cannot_be_found_is_an_error_in_one_line(course, tmp_path, capsys, text, more, words):
+    if text:
+        write_files(tmp_path, {"students.csv": text})
+        more = [*more, "--roster", str(tmp_path / "students.csv")]
+    assert main(["report", "softmax", "--course", str(course), *more]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert words in line
+
+
 WORKSHEET = "Identifier,Full name,Email address,Status,Grade,Maximum Grade,Last modified (grade)\n"
 
 

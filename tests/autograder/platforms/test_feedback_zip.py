@@ -92,3 +92,12 @@ def test_students_not_collected_from_there_or_without_a_page_are_named(tmp_path,
     assert said.out.endswith("feedback.zip: 1 page\n")
     assert main(["feedback-zip", "moodle", *arguments]) == 2
     assert "there is no page of softmax for moodle" in capsys.readouterr().err
+
+
+def test_one_section_alone_is_in_the_zip(tmp_path, capsys):
+    course, to = graded(tmp_path, CANVAS), tmp_path / "feedback.zip"
+    write_files(tmp_path, {"students.csv": "id,section\nlovelaceada,A\npetrovboris,B\n"})
+    section = ["--roster", str(tmp_path / "students.csv"), "--section", "A"]
+    assert main(["feedback-zip", "canvas", "softmax", "--course", str(course), "--to", str(to), *section]) == 0
+    said = capsys.readouterr()
+    assert said.out.endswith(f"{to}: 1 page\n") and said.err == ""

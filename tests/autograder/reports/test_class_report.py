@@ -466,6 +466,14 @@ def test_the_command_prints_and_writes(class_, tmp_path, capsys):
     assert table.stat().st_size and "</html>" in page.read_text("utf-8")
 
 
+def test_one_section_alone_is_reported(class_, tmp_path, capsys):
+    roster = tmp_path / "students.csv"
+    roster.write_text("id,section\nada,A\nben,B\ndan,A\n")
+    assert main(["report", "toy", "--course", str(class_.folder), "--roster", str(roster), "--section", "A"]) == 0
+    out = capsys.readouterr().out
+    assert "1 of 2 students handed in" in out and "Not handed in: 1" in out and "ben" not in out
+
+
 def test_the_command_says_in_one_line_what_is_wrong(class_, capsys):
     assert main(["report", "tyo", "--course", str(class_.folder)]) == 2
     assert capsys.readouterr() == ("", "autograder: unknown assignment 'tyo'; in the gradebook: toy\n")
