@@ -52,7 +52,8 @@ def _totals(report: ClassReport) -> list[dict[str, Any]]:
     totals = [student.total for student in report.graded()]
     top = max(report.max_score, *totals, 1.0)
     step = next(step for k in range(99) for step in (10**k, 2 * 10**k, 5 * 10**k) if top / step <= 10)
-    bars = [{"low": low, "high": low + step, "count": 0} for low in range(0, math.ceil(top / step) * step, step)]
+    lows = range(0, math.ceil(top / step) * step, step)
+    bars = [{"low": low, "high": min(low + step, math.ceil(top)), "count": 0} for low in lows]
     for total in totals:
         bars[min(len(bars) - 1, int(total / step))]["count"] += 1  # the last one has its upper end
     return bars

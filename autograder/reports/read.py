@@ -154,14 +154,20 @@ def _add_results(report: ClassReport, student: Student, course: Path, handed_in:
             record = records.get(exercise_of(exercise.cell) or "")
             if exercise.notebook == name and record:
                 student.records[name, exercise.cell] = record
-                _compare(student, exercise, record)
+                flagged = any(flag.startswith(f"{exercise.name}: ") for flag in work["flags"])
+                _compare(student, exercise, record, flagged)
 
 
-def _compare(student: Student, exercise: Exercise, record: Record) -> None:
-    """Say what a record tells that its points do not: why there are none, and points that the gradebook has not."""
+def _compare(student: Student, exercise: Exercise, record: Record, flagged: bool) -> None:
+    """Say what a record tells that its points do not: why there are none, and points that the gradebook has not.
+
+    flagged: whether the reason has been given to the grader in other words
+    """
     if record.reason and not record.not_done:
-        nothing = not any(passed for _, passed, _ in record.properties)
-        (student.problems if nothing else student.review).append(f"{exercise.name}: {record.reason}")
+        if not any(passed for _, passed, _ in record.properties):
+            student.problems.append(f"{exercise.name}: {record.reason}")
+        elif not flagged:
+            student.review.append(f"{exercise.name}: {record.reason}")
     grade = student.grade(exercise)
     if exercise.kind == "code" and grade and grade.auto is not None and abs(grade.auto - record.points) > 1e-6:
         student.review.append(

@@ -262,11 +262,23 @@ def test_what_was_handed_in_again_since_is_said_whatever_its_time(class_, file, 
     assert "handed in again since" in problems[0] and list(stale(class_)) == ["ada"]
 
 
-def test_what_was_graded_under_an_older_release_is_said(class_):
+def test_what_was_graded_under_an_older_release_is_said_also_in_an_export(class_, tmp_path, caplog):
+    arguments = ["export", "canvas", "toy", "--course", str(class_.folder), "--to", str(tmp_path / "canvas.csv")]
+    assert main(arguments) == 0 and "stale" not in caplog.text
     class_.gradebook.find_grade_cell("check-mix", "toy", "toy").max_score = 6
     class_.gradebook.db.commit()
     assert list(stale(class_)) == ["ada", "ben", "cleo"]
     assert "graded under an older release" in class_.student("ada").problems[0]
+    assert main(arguments) == 0
+    assert "toy: totals that are stale, see report: ada, ben, cleo" in caplog.text
+
+
+def test_the_reason_for_a_zero_that_a_flag_gives_is_not_repeated(course):
+    record = answer("mix", 1, 0, reason="your code calls a library's mix")
+    course.grade("ada", results(record, flags=[dict(kind="library", text="uses mix", exercise="mix")]), mix=0)
+    assert [line for line in course.student("ada").review if "uses mix" in line or "library" in line] == [
+        "mix: uses mix"
+    ]
 
 
 def test_a_grade_that_does_not_say_what_it_is_of_is_told_of(course):
