@@ -68,7 +68,7 @@ serve: $(READY)
 
 lab: $(READY)
 	$(BIN)/python -m autograder release
-	$(BIN)/jupyter lab --notebook-dir build/course/release
+	$(BIN)/jupyter lab --notebook-dir build/course/release $(JUPYTER_ARGS)
 
 test: private CHOICE := $(if $(TESTS),,-m "not long")
 # Each process imports PyTorch and collects all tests: what runs in seconds is done before a third has begun.
@@ -115,7 +115,7 @@ formgrader: $(READY)
 	@$(BIN)/python -c 'import sys; from course import folder; sys.tracebacklimit = 0; \
 	    folder.existing_gradebook(folder.course_folder())'
 	JUPYTER_CONFIG_PATH=$(CURDIR)/autograder $(BIN)/jupyter lab --ServerApp.root_dir="$(COURSE_DIR)" \
-	    --LabApp.default_url=/formgrader
+	    --LabApp.default_url=/formgrader $(JUPYTER_ARGS)
 
 clean:
 	rm -rf _build build dist reports .pytest_cache .venv *.egg-info

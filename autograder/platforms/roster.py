@@ -30,6 +30,7 @@ MAX_ROSTER = 32 << 20  # bytes
 OWN = "own"
 CLASSROOM = "classroom"
 GITHUB = "github"  # the column of logins, which identify clones
+ADD = "add the student, and collect again"
 NO_TIME = {"", "-", "–", "—"}
 MAX_WORDS = 5  # of a name that is written without spaces
 
@@ -70,7 +71,9 @@ class Roster:
             same = self._by_login(owner) or [s for s in self.students if alike(s.name, owner.label)]
             if len(same) == 1:
                 return same[0]
-            raise NotFound(f"{owner.label} is {'not' if not same else 'more than once'} on the roster")
+            if same:
+                raise NotFound(f"{owner.label} is more than once on the roster")
+            raise NotFound(f"{owner.label} is not on the roster: {ADD}")
         column = f"{platform}_id"
         free = [s for s in self.students if not s.numbers.get(platform)]
         # Moodle writes a team before the name, with a hyphen between.
@@ -80,7 +83,7 @@ class Roster:
             return same[0]
         if len(same) > 1 or claims[letters(owner.label)] > 1 and same:
             raise NotFound(f"several students are called {owner.label}: the roster needs {column} for them")
-        raise NotFound(f"{platform}'s number {owner.number} ({owner.label}) is not on the roster")
+        raise NotFound(f"{platform}'s number {owner.number} ({owner.label}) is not on the roster: {ADD}")
 
     def _by_login(self, owner: Owner) -> list[Student]:
         """The students whose id or login it is, or may be."""

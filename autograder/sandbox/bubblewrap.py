@@ -77,7 +77,8 @@ def _advice(said: str) -> str:
     ):
         path = Path("/proc/sys", *setting.split("."))
         if path.exists() and path.read_text().strip() == forbids:
-            return f"sudo sysctl -w {setting}={allows}"
+            kept = f"echo {setting}={allows} | sudo tee /etc/sysctl.d/60-attention.conf"
+            return f"sudo sysctl -w {setting}={allows}, and to keep it after a reboot: {kept}"
     return (
         "user namespaces must be allowed; in Docker: --security-opt seccomp=unconfined "
         "--security-opt apparmor=unconfined"
