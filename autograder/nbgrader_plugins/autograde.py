@@ -129,6 +129,9 @@ class TrustedAutograde(Autograde):
         if not todo and not self.assignments:
             self._stop(f"there are no submissions at {self._pattern()}")
         self.grade(todo)
+        if self.waiting:
+            later = (f"{assignment} of {student}, since {why}" for (assignment, student), why in self.waiting.items())
+            self._stop(f"graded later: {'; '.join(later)}")
 
     def _pattern(self) -> str:
         return self._format_source(self.coursedir.assignment_id, self.coursedir.student_id)
@@ -153,8 +156,6 @@ class TrustedAutograde(Autograde):
             if self.init_destination(*key):
                 todo.append(key)
         self.waiting = self._waiting(todo)
-        for (assignment, student), why in self.waiting.items():
-            self.log.warning("%s of %s is graded later: %s", assignment, student, why)
         return [key for key in todo if key not in self.waiting]
 
     def _waiting(self, todo: list[tuple[str, str]]) -> dict[tuple[str, str], str]:

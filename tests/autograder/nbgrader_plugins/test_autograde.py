@@ -128,7 +128,7 @@ def test_a_chapter_is_not_graded_while_what_it_builds_on_can_be_handed_in(tmp_pa
         grader(tmp_path)._check_what_is_lent(["rope", "a notebook of the instructor's own"], due)
 
 
-def test_a_running_extension_for_an_earlier_chapter_delays_only_that_student(tmp_path, capsys):
+def test_a_running_extension_for_an_earlier_chapter_delays_only_that_student(needs_jail, tmp_path):
     now = datetime.datetime.now(datetime.UTC).replace(tzinfo=None)
     with small_course.book(tmp_path) as gradebook:
         for stem in ("positions", "rope"):
@@ -148,6 +148,8 @@ def test_a_running_extension_for_an_earlier_chapter_delays_only_that_student(tmp
 
     until = f"positions can be handed in until {now + 42 * HOURS:%Y-%m-%d %H:%M} UTC"
     assert due() == (["ada", "cleo"], {("rope", "boris"): until})
+    done = release.nbgrader("autograde", "rope", "--student", "boris", course=tmp_path, check=False)
+    assert done.returncode == 1 and f"graded later: rope of boris, since {until}" in done.stderr
     assert due(lend_before_due=True) == (["ada", "boris", "cleo"], {})
     with small_course.book(tmp_path) as gradebook:  # where the class waits, the command stops
         gradebook.update_or_create_assignment("positions", duedate=now + HOURS)
