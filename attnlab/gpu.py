@@ -149,7 +149,8 @@ def say_decoding(found: dict) -> str:
 
 
 def _of(found: dict) -> str:
-    return f"measured here: {found['device']}\n  torch {found['torch']}, CUDA {found['cuda']}"
+    where = "recorded on" if "recorded" in found else "measured here"
+    return f"{where}: {found['device']}\n  torch {found['torch']}, CUDA {found['cuda']}"
 
 
 def draw(found: dict):

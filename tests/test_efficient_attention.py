@@ -147,6 +147,14 @@ def test_a_run_names_the_device_and_its_numbers_can_be_shown(small_run):
     assert len(gpu.draw(small_run).axes) == 2
 
 
+def test_the_page_shows_a_recording_where_there_is_no_gpu():
+    found = data.gpu()
+    assert [row["n"] for row in found["attention"]] == list(gpu.LENGTHS) and found["decoding"]["same_text"] is True
+    assert gpu.say_attention(found).startswith(f"recorded on: {found['device']}")
+    assert all(row["fused_ms"] < row["naive_ms"] for row in found["attention"])
+    assert len(gpu.draw(found).axes) == 2
+
+
 def test_where_there_was_not_enough_memory_the_row_says_so(small_run):
     first, last = small_run["attention"]
     found = small_run | {"attention": [first, last | dict(naive_ms=None, naive_bytes=None)]}

@@ -668,3 +668,11 @@ def patching() -> list[Patching]:
         )
         for i, (question, answers) in enumerate(zip(arrays["questions"].tolist(), arrays["answers"].tolist()))
     ]
+
+
+def gpu() -> dict:
+    """What an NVIDIA H100 gave for the measurements of `attnlab.gpu`: the machine, `attention` and `decoding`.
+
+    Source: scripts/record_gpu.py
+    """
+    return json.loads(Path(__file__).with_name("gpu.json").read_text("ascii")) | {"recorded": True}
