@@ -17,11 +17,10 @@ from nbgrader.plugins import LateSubmissionPlugin
 from nbgrader.preprocessors import AssignLatePenalties
 from traitlets.config.loader import Config, PyFileConfigLoader
 
-from autograder.gradebook.scores import COURSE_ID
 from autograder.gradebook.writer import Late, Writer
 from autograder.reports.model import points
 from course.errors import CourseError
-from course.folder import COURSE_DIR, ROOT, course_folder, existing_gradebook
+from course.folder import COURSE_DIR, ROOT, course_folder, course_id, existing_gradebook
 
 FILE = "late.csv"
 
@@ -62,7 +61,7 @@ def rule(**configured) -> Late:
 def renew(assignments: list[str], db_url: str, **configured) -> None:
     """Take the penalties of these assignments again, or of all, and say which have changed. configured: see `rule`"""
     try:
-        with Writer(db_url, COURSE_ID, rule(**configured)) as writer:
+        with Writer(db_url, course_id(), rule(**configured)) as writer:
             for one in writer.renew_penalties(assignments):
                 print(
                     f"{one.assignment}: {one.student}'s penalty for lateness is now {points(one.now)} points; it was "

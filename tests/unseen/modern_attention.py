@@ -7,10 +7,11 @@ import torch
 
 from tests.alternatives.kv_cache import JustJoined
 from tests.alternatives.modern_attention import (
-    FusedWithAMask, KeysJoined, SortedByExpert, route_by_sorting, scaled_pair_by_pair,
+    FusedWithAMask, KeysJoined, SortedByExpert, route_by_sorting, scaled_by_where, scaled_pair_by_pair,
     sink_by_a_sigmoid)
 from tests.unseen.parts import changed
 
+SIGMOIDS = "order.values[:, :top_k].sigmoid()"
 VALUES = "torch.softmax(order.values[:, :top_k], dim=-1)"
 
 
@@ -52,6 +53,7 @@ UNSEEN = {
         (lambda scores, cap: scores if cap is None else scores.clip(min=-cap).clip(max=cap), "clipped"),
         (lambda scores, cap: scores, "Nothing is bent"),
         (lambda scores, cap: cap * torch.tanh(scores / cap), "`cap=None`"),
+        (lambda scores, cap: (cap or 50) * torch.tanh(scores / (cap or 50)), "bent as well, at 50"),
     ],
     "softmax_with_sink": [
         (lambda scores, sink, mask=None: sink_by_a_sigmoid(scores, -sink, mask), "opposite sign"),
@@ -65,6 +67,9 @@ UNSEEN = {
         (stretched(lambda plain, factor, turns, low, high: plain / (1 + (factor - 1) * (turns < low))),
          "kept as it is"),
         (changed(scaled_pair_by_pair, "original_length / low", "original_length"), None),
+        (stretched(lambda plain, factor, turns, low, high: plain / factor + (plain - plain / factor) * (
+            (2 * math.pi / plain - low) / (high - low)).clamp(0, 1)), "Wavelengths are compared"),
+        (lambda *sizes, **named: scaled_by_where(*sizes, **named).round(decimals=6), None),
     ],
     "QKNormAttention": [
         (layer("enable_gqa=True", "enable_gqa=True, scale=1.0"), "not divided by the square root"),
@@ -81,6 +86,7 @@ UNSEEN = {
     "route": [
         (changed(route_by_sorting, "order.indices[:, :top_k]", "order.indices[:, :top_k].float()"), "are floats"),
         (changed(route_by_sorting, VALUES, f"{VALUES}.log()"), None),
+        (changed(route_by_sorting, VALUES, f"torch.nn.functional.normalize({SIGMOIDS}, p=1, dim=-1)"), "are sigmoids"),
     ],
     "MixtureOfExperts": [
         (AllRowsToo, None),
