@@ -89,7 +89,8 @@ UNSEEN = {
     ],
     "rms_norm": [
         (lambda x, weight, eps=1e-5: F.layer_norm(x, x.shape[-1:], weight, None, eps), "The mean is subtracted"),
-        (lambda x, weight, eps=1e-5: x / x.square().mean(-1, keepdim=True).sqrt().clamp(min=eps) * weight, None),
+        (lambda x, weight, eps=1e-5: x / x.square().mean(-1, keepdim=True).sqrt().clamp(min=eps) * weight,
+         "summed in the dtype of x"),
     ],
     "gelu": [
         (lambda x: F.gelu(x, approximate="tanh"), "approximation with tanh"),
