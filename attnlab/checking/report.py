@@ -119,7 +119,7 @@ def notes(report: Report):
 
 
 def _kept(finding: Finding) -> str:
-    """What a failure keeps of its points, because another line has paid for the mistake."""
+    """The points that a failure keeps, because another line has paid for the mistake."""
     if not finding.follows:
         return ""
     if finding.points == finding.max_points:

@@ -671,7 +671,7 @@ def patching() -> list[Patching]:
 
 
 def gpu() -> dict:
-    """What an NVIDIA H100 gave for the measurements of `attnlab.gpu`: the machine, `attention` and `decoding`.
+    """The measurements of `attnlab.gpu` on an NVIDIA H100: the machine, `attention` and `decoding`.
 
     Source: scripts/record_gpu.py
     """

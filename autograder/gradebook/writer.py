@@ -9,7 +9,6 @@ is as fast as an empty one. Entering a result again changes nothing.
 
 import contextlib
 import datetime
-from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import sqlalchemy
@@ -17,6 +16,7 @@ import sqlalchemy.exc
 from nbgrader import api
 from nbgrader.api import Gradebook, MissingEntry
 
+from autograder.gradebook.penalties import Late
 from autograder.grading.results import Entered, Entries
 
 # nbgrader looks grades and comments up by their notebook, and its tables have no index for that: each lookup would
@@ -30,18 +30,6 @@ INDEXES = [
 
 
 Before = dict[str, dict[str, Entered]]
-# The penalty of a late notebook, or None: from the student, the notebook with its score, and how many seconds late.
-Late = Callable[[str, Any, float], float | None]
-
-
-class Renewed(NamedTuple):
-    """A penalty that a score, a date or a rule has changed since it was taken."""
-
-    assignment: str
-    student: str
-    notebook: str
-    before: float
-    now: float
 
 
 class _Notebook(NamedTuple):
@@ -93,38 +81,6 @@ class Writer:
         finally:
             self._end_transaction()
 
-    def renew_penalties(self, assignments: list[str]) -> list[Renewed]:
-        """Take each penalty again, as a share of the score that counts now; returns those that have changed.
-
-        Scores by hand, extensions, due dates and rules may be newer than the grading. assignments: if empty, all
-        """
-        whole, part = api.SubmittedAssignment, api.SubmittedNotebook
-        rows = (
-            self._db.query(whole, part, api.Assignment.name, api.Notebook.name)
-            .join(part, part.assignment_id == whole.id)
-            .join(api.Notebook, part.notebook_id == api.Notebook.id)
-            .join(api.Assignment, whole.assignment_id == api.Assignment.id)
-            .filter((part.late_submission_penalty != 0) | (whole.timestamp > api.Assignment.duedate))
-        )
-        if assignments:
-            rows = rows.filter(api.Assignment.name.in_(assignments))
-        changed = []
-        try:
-            for submission, notebook, assignment, name in rows:
-                before, now = notebook.late_submission_penalty or 0.0, self._penalty(submission, notebook) or 0.0
-                if abs(now - before) > 1e-9:
-                    notebook.late_submission_penalty = now
-                    changed.append(Renewed(assignment, submission.student_id, name, before, now))
-            if changed:
-                self._db.commit()
-        finally:
-            self._end_transaction()
-        return changed
-
-    def _penalty(self, submission: api.SubmittedAssignment, notebook: api.SubmittedNotebook) -> float | None:
-        late = submission.total_seconds_late
-        return self._late(submission.student_id, notebook, late) if self._late is not None and late > 0 else None
-
     def enter(
         self,
         assignment: str,
@@ -173,10 +129,10 @@ class Writer:
             self._enter_grades(entry.id, is_new, plan.grades, result, before.get(name, {}))
             self._enter_comments(entry.id, is_new, plan.comments, result)
             entry.late_submission_penalty = None  # a new one is found below; a missing notebook has none
-            if not result["missing"] and submission.total_seconds_late > 0:
+            if self._late is not None and not result["missing"] and submission.total_seconds_late > 0:
                 self._db.flush()
                 self._db.refresh(entry, ["score"])
-                entry.late_submission_penalty = self._penalty(submission, entry)
+                entry.late_submission_penalty = self._late(student, entry, submission.total_seconds_late)
 
     def _get_or_create(self, table, **ids: str) -> tuple:
         """The row with these ids, and whether it is a new one."""

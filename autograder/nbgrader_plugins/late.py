@@ -13,12 +13,13 @@ import sys
 from pathlib import Path
 
 import sqlalchemy.exc
+from nbgrader.api import Gradebook
 from nbgrader.plugins import LateSubmissionPlugin
 from nbgrader.preprocessors import AssignLatePenalties
 from traitlets.config.loader import Config, PyFileConfigLoader
 
-from autograder.gradebook.writer import Late, Writer
-from autograder.reports.model import points
+from autograder.gradebook import penalties
+from autograder.gradebook.penalties import Late
 from course.errors import CourseError
 from course.folder import COURSE_DIR, ROOT, course_folder, course_id, existing_gradebook
 
@@ -61,11 +62,11 @@ def rule(**configured) -> Late:
 def renew(assignments: list[str], db_url: str, **configured) -> None:
     """Take the penalties of these assignments again, or of all, and say which have changed. configured: see `rule`"""
     try:
-        with Writer(db_url, course_id(), rule(**configured)) as writer:
-            for one in writer.renew_penalties(assignments):
+        with Gradebook(db_url, course_id()) as gradebook:
+            for one in penalties.renew(gradebook, assignments, rule(**configured)):
                 print(
-                    f"{one.assignment}: {one.student}'s penalty for lateness is now {points(one.now)} points; it was "
-                    f"{points(one.before)}",
+                    f"{one.assignment}: {one.student}'s penalty for lateness is now {round(one.now, 2):g} points; "
+                    f"it was {round(one.before, 2):g}",
                     file=sys.stderr,
                 )
     except sqlalchemy.exc.OperationalError as error:

@@ -112,7 +112,7 @@ def _attempts(labels: set[str], zone: datetime.tzinfo, listed: Roster | None) ->
 
 
 def _common(labels: Collection[str], separator: str) -> str:
-    """What labels begin with, up to a separator."""
+    """The beginning that labels share, up to a separator."""
     common = os.path.commonprefix(sorted(labels))
     return common[: common.rfind(separator) + 1]
 

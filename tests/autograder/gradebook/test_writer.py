@@ -9,7 +9,7 @@ import sqlalchemy
 from nbgrader.api import Gradebook, MissingEntry
 
 from autograder.__main__ import main
-from autograder.gradebook import scores, writer
+from autograder.gradebook import penalties, scores, writer
 from autograder.gradebook.writer import INDEXES, Writer
 from autograder.grading.results import Entered
 from course.folder import GRADEBOOK_URL
@@ -115,21 +115,23 @@ def test_a_penalty_is_a_share_of_the_score_that_counts_whenever_it_is_known(url)
     def tenth(student, notebook, seconds):
         return notebook.score / 10
 
+    def renewed(*assignments):
+        with Gradebook(url, "attention") as gradebook:
+            return penalties.renew(gradebook, [*assignments], tenth)
+
     enter(url, DUE + datetime.timedelta(hours=2), tenth)
     assert entered(url)["penalty"] == 0.65
     by_hand(url, "written", 3.5)
-    with Writer(url, "attention", tenth) as into:
-        assert into.renew_penalties(["dot_products"]) == []
-        assert into.renew_penalties(["softmax"]) == [("softmax", "ada", "softmax", 0.65, 1.0)]
-        assert into.renew_penalties([]) == [] and entered(url)["penalty"] == 1.0
-        into.extend("softmax", "ada", datetime.timedelta(hours=3))
-        assert into.renew_penalties([]) == [("softmax", "ada", "softmax", 1.0, 0.0)]
-        into.extend("softmax", "ada", None)
-        assert into.renew_penalties([])[0].now == 1.0
+    assert renewed("dot_products") == []
+    assert renewed("softmax") == [("softmax", "ada", "softmax", 0.65, 1.0)]
+    assert renewed() == [] and entered(url)["penalty"] == 1.0
+    for extension, now in ((datetime.timedelta(hours=3), 0.0), (None, 1.0)):
+        with Writer(url, "attention") as into:
+            into.extend("softmax", "ada", extension)
+        assert renewed()[0].now == now
     with Gradebook(url, "attention") as gradebook:
         gradebook.update_or_create_assignment("softmax", duedate=DUE + datetime.timedelta(days=1))
-    with Writer(url, "attention", tenth) as into:
-        assert into.renew_penalties([])[0].now == 0.0 and entered(url)["score"] == 10
+    assert renewed()[0].now == 0.0 and entered(url)["score"] == 10
 
 
 @BOTH

@@ -101,7 +101,7 @@ def drawn(seed: int, answer, other: bytes) -> Drawn:
 
 
 def files_of(one: Member, of: Drawn, stem: str) -> list[list[tuple[str, bytes]]]:
-    """What a student handed in: for each attempt the files by the names that the student gave them."""
+    """The files of each attempt, by the names that the student gave them."""
     attempts = []
     for data in one.attempts:
         name = f"{stem}.ipynb"
