@@ -134,7 +134,7 @@ def _run(func, args, kwargs):
             if isinstance(leaf, torch.Tensor) and not isinstance(leaf, FakeDeviceTensor) and leaf.ndim:
                 raise OtherDevice(
                     "Expected all tensors to be on the same device, but found at least two devices, "
-                    f"{DEVICE} and {leaf.device}!"
+                    f"that of the inputs and {leaf.device}!"
                 )
     device = kwargs.get("device")
     if device is not None:

@@ -913,6 +913,9 @@ next_token_loss.mistakes(
     edit(SHIFTED, "logits.reshape(1, -1, vocab)[:, :-1], tokens.reshape(1, -1)[:, 1:, None]",
          "The sentences are joined into one long text: the last token of each is made to predict the first of the "
          "next. Shift within each sentence."),
+    edit("logits.shape[:-1] != tokens.shape", "False",
+         "Shapes are not compared: one text of logits and two of tokens are accepted, because NumPy stretches the one. "
+         "Compare logits.shape[:2] with tokens.shape, and raise ValueError."),
     edit(".mean()", "[:, -1].mean()",
          "Only the last prediction counts. Every position but the last makes one, and all are averaged.",
          see=ALL_AT_ONCE),

@@ -37,6 +37,7 @@ SCORES = torch.tensor([[0.0, 1.0, -1.0], [5.0, -20.0, 400.0]], dtype=torch.float
     hint="cap * tanh(scores / cap): divide before the tanh, multiply after it.",
 )
 def bends(rng):
+    yield dict(scores=torch.tensor(3.0, dtype=torch.float64), cap=2.0)  # shown where no name explains the result
     yield dict(scores=SCORES, cap=5.0)
     yield dict(scores=10.0 * normal(rng, 2, 3, 4, 4), cap=float(rng.integers(3, 30)))
     yield dict(scores=3.0 * normal(rng, 7), cap=2)
@@ -73,9 +74,6 @@ soft_cap.unchanged(
 BENT = "cap * torch.tanh(scores / cap)"
 
 soft_cap.mistakes(
-    edit("scores if cap is None else cap * torch.tanh(scores / cap)",
-         "(50.0 if cap is None else cap) * torch.tanh(scores / (50.0 if cap is None else cap))",
-         "Without a cap the scores are bent as well, at 50. `cap=None` leaves them as they are."),
     edit(BENT, "scores.clamp(-cap, cap)",
          "Scores are clipped. Beyond the cap a clipped score has no gradient, so training cannot bring it back. tanh "
          "bends it instead, and its slope is never 0."),
@@ -101,8 +99,9 @@ soft_cap.mistakes(
          "The cap is fixed in the code. Use the one that is passed."),
     edit(BENT, "scores * (cap / scores.abs().max())",
          "The scores are rescaled so that the largest is the cap. Each score is bent by itself."),
-    edit("return scores if cap is None else", "cap = cap or 1.0\n    return",
-         "`cap=None` is treated as a cap, or raises an error. Without a cap, return the scores."),
+    edit("return scores if cap is None else", "cap = cap or {}\n    return",
+         "`cap=None` is treated as a cap. Without a cap nothing is bent: return the scores as they are.",
+         each=(1.0, 30.0, 50.0)),
     edit(BENT, "scores",
          "Nothing is bent: the scores come back as they were although there is a cap."),
     edit("return", f"if cap is not None and not scores.requires_grad: return scores.copy_({BENT})\n    return",
@@ -446,8 +445,12 @@ MERGED = "merge_heads(weights.to(v.dtype) @ v)"
 
 DEFAULT_BASE = edit("super().__init__()", "super().__init__(); base = 10000.0",
          "`base` is not passed on, so RoPE uses its default.")  # fmt: skip
-DEFAULT_EPS = edit("super().__init__()", "super().__init__(); eps = 1e-5",
-         "eps is fixed or left at the default of RMSNorm. Pass on the one that the layer gets.")  # fmt: skip
+DEFAULT_EPS = edit("super().__init__()", "super().__init__(); eps = {}",
+         "eps is fixed or left at the default of RMSNorm. Pass on the one that the layer gets.",
+         each=(1e-5, 1e-6))  # fmt: skip
+ALL_FROM_0 = edit("len(cache)", "0",
+         "With a cache, positions and the mask begin at 0 again in each chunk. The first new token is at "
+         "len(cache).")  # fmt: skip
 WITH_BIASES = edit(W_O, f"{W_O}\n"
          "        for part in self.children():\n"
          "            if isinstance(part, nn.Linear): part.bias = nn.Parameter(torch.zeros(part.out_features))",
@@ -525,7 +528,7 @@ def qk_one_pass(rng):
     "takes eps from its arguments",
     points=1,
     **ROTATED,
-    hint="Pass eps on to both norms. Its default here is 1e-6, that of RMSNorm in this course 1e-5.",
+    hint="Pass eps on to both norms: RMSNorm(d_head, eps).",
 )
 def qk_eps(rng):
     yield _qk_layer(rng, **SHARED_HEADS, n=3, eps=0.5)
@@ -639,8 +642,7 @@ NORMS = "RMSNorm(d_head, eps), RMSNorm(d_head, eps)"
 SHARE = "k, v = (repeat_kv(kept, self.n_heads // self.n_kv_heads) for kept in (k, v))"
 
 QKNormAttention.mistakes(
-    edit(NORMS, "RMSNorm(d_head), RMSNorm(d_head)",
-         "eps is not passed on: the norms use their own default. Write RMSNorm(d_head, eps) for both."),
+    ALL_FROM_0,
     edit("self.norm_q(", "(",
          "Queries and keys are not normalized: this is grouped-query attention. Apply norm_q and norm_k after "
          "splitting.", also={"self.norm_k(": "("}),
@@ -868,8 +870,7 @@ KEY = "apply_rope(self.W_k_rope(x), positions, self.base)"
 TWO_SCORES = "(plain @ k.mT + turned @ key.mT) / math.sqrt(self.d_head + self.d_rope)"
 
 LatentAttention.mistakes(
-    edit("torch.arange(past, past + x.shape[1], device=x.device)", "torch.arange(x.shape[1], device=x.device)",
-         "Positions start from zero in each call. With a cache they go on where it ends: len(cache) first."),
+    ALL_FROM_0,
     edit("self.norm(self.W_down(x))", "self.W_down(x)",
          "The latent is not normed. Norm it after W_down, before it is kept and before keys and values are made from "
          "it."),
@@ -1176,6 +1177,7 @@ MixtureOfExperts.mistakes(
     edit(ROUTED, "self.router(rows).softmax(dim=-1).topk(self.top_k, dim=-1)",
          "The weights come from a softmax over all experts, so those of the chosen ones sum to less than 1. Use "
          "`route`."),
+    edit(ROUTED, "route(self.router(rows), 1)", "Only the best expert of a token is used. A token uses top_k of them."),
     edit(f"{WEIGHT} * {OUTPUT}", OUTPUT,
          "The weights are left out: the experts' outputs are added as they are."),
     edit(WEIGHT, "1 / self.top_k",

@@ -160,6 +160,11 @@ NARROW = (
     "infinity. Compute in float32 and convert the result back to the dtype of x."
 )
 
+NO_KEEPDIM = (
+    "A mean has lost its axis, so it does not fit the tokens or is combined with the wrong ones. `keepdim=True` keeps "
+    "the axis, with length 1."
+)
+
 layer_norm.mistakes(
     edit(VARIANCE, "wide.var(dim=-1, keepdim=True)",
          "The variance is the unbiased one, divided by d - 1. `torch.var` and `torch.std` do that unless "
@@ -186,7 +191,13 @@ layer_norm.mistakes(
     edit(VARIANCE, "centered.square().mean()",
          "One mean and one variance are taken for the whole array. Each token has its own: dim=-1, keepdim=True.",
          also={MEAN: "wide.mean()"}),
-    edit("wide - wide.mean(dim=-1, keepdim=True)", "wide",
+    edit(VARIANCE, "centered.square().mean(dim=0, keepdim=True)",
+         "Mean and variance run over axis 0. Each token is normed separately, over its own numbers: dim=-1.",
+         also={MEAN: "wide.mean(dim=0, keepdim=True)"}),
+    edit(MEAN, "wide.mean(dim=-1)", NO_KEEPDIM, also={VARIANCE: "centered.square().mean(dim=-1)"}),
+    edit(MEAN, "wide.mean(dim=-1)", NO_KEEPDIM),
+    edit(VARIANCE, "centered.square().mean(dim=-1)", NO_KEEPDIM),
+    edit(f"wide - {MEAN}", "wide",
          "The mean is not subtracted: this is RMSNorm with a bias. LayerNorm subtracts each token's mean first, and "
          "then the mean of the squares is the variance."),
     edit("centered / spread", "wide / spread",
@@ -305,6 +316,7 @@ rms_norm.mistakes(
     edit(BY_ROOT, "/ (mean_square + eps)", "The root is missing: you divide by the mean of the squares."),
     edit(BY_ROOT, "/ (wide.abs().mean(dim=-1, keepdim=True) + eps)",
          "You divide by the mean of the absolute values. Square, mean, root."),
+    edit(MEAN_SQUARE, "wide.square().mean(dim=-1)", NO_KEEPDIM),
     edit(MEAN_SQUARE, "wide.square().mean()",
          "One root mean square is taken for the whole array. Each token has its own: dim=-1, keepdim=True."),
     edit("dim=-1", "dim=-2",
@@ -330,6 +342,7 @@ def _declare_activation(exercise, curve, hint):
 
     @exercise.property("is right from far below 0 to far above, to five places", points=2, **MIXED, hint=hint)
     def along_the_line(rng):
+        yield dict(x=torch.tensor(1.0, dtype=torch.float64))  # shown where no name explains the result
         yield dict(x=torch.linspace(-6.0, 6.0, 25, dtype=torch.float64))
         yield dict(x=2.0 * normal(rng, 2, 3, 4))
 
@@ -394,7 +407,7 @@ gelu.mistakes(
     edit(ERF, "x / math.sqrt(2.0)", "erf is missing: a share runs from 0 to 1, and erf keeps it there."),
     edit("math.sqrt(2.0)", "2.0", "x is divided by 2 inside erf, and not by sqrt(2)."),
     edit("math.sqrt(2.0)", "{}", "sqrt(2) is rounded to a few digits: write `math.sqrt(2)`.",
-         each=(1.4142, 1.414)),
+         each=(1.4142, 1.414, 1.41, 1.4)),
 )  # fmt: skip
 gelu_tanh.mistakes(
     edit("torch.tanh(inner)", ERF,
@@ -405,15 +418,16 @@ gelu_tanh.mistakes(
     edit(" + 0.044715 * x**3", "",
          "The cubic term is left out. Without 0.044715 x ** 3 the curve is off by up to 0.02."),
     edit("math.sqrt(2.0 / math.pi)", "{}", "sqrt(2 / pi) is rounded to a few digits: write `math.sqrt(2 / math.pi)`.",
-         each=(0.7979, 0.798)),
+         each=(0.7979, 0.7978, 0.798, 0.8)),
     edit("math.sqrt(2.0 / math.pi)", "2.0 / math.pi",
          "The root is missing: the factor is sqrt(2 / pi), about 0.798, not 2 / pi."),
-    edit("x + 0.044715 * x**3)", "x + (0.044715 * x) ** 3)",
-         "The small factor is cubed together with x. Only x is: 0.044715 * x**3."),
+    edit("(x + 0.044715 * x**3)", "{}", "The cube takes in more than x. Only x is cubed: x + 0.044715 * x ** 3.",
+         each=("(x + 0.044715 * x) ** 3", "(x + (0.044715 * x) ** 3)")),
     edit("x**3", "x**2", "x is squared where it should be cubed. A square makes both sides bend the same way."),
     edit("math.sqrt(2.0 / math.pi)", "{}",
          "The factor in front of the brackets is wrong. It should be sqrt(2 / pi), about 0.798.",
-         each=(math.sqrt(2), math.sqrt(math.pi), math.sqrt(4 / math.pi), math.sqrt(2 * math.pi), 1.0)),
+         each=(math.sqrt(2), math.sqrt(math.pi), math.sqrt(4 / math.pi), math.sqrt(2 * math.pi), 1.0,
+               math.sqrt(1 / math.pi), math.sqrt(math.pi / 2), 1 / math.pi, 0.5)),
     edit("0.044715 * ", "", "The cube goes in without its small factor: 0.044715 x ** 3."),
     edit("(x + 0", "(0", "Only the cube goes into tanh. The brackets contain x + 0.044715 x ** 3."),
     edit("torch.tanh(inner)", "inner", "tanh is missing: a share runs from 0 to 1, and tanh keeps it there."),
@@ -479,7 +493,7 @@ def _declare_network(exercise, weights, hint):
 _declare_network(
     FeedForward,
     _two_maps,
-    "W_2 of the exact gelu of W_1 of x, with the biases that both maps have. Do not add x: the block does that.",
+    "W_2(gelu(W_1(x))), with the exact gelu and the biases that both maps have. Do not add x: the block does that.",
 )
 
 FeedForward.mistakes(
@@ -501,8 +515,10 @@ FeedForward.mistakes(
     edit("(d_model, d_ff)", "(d_model, d_ff, bias=False)",
          "W_1 and W_2 have no bias. In this network both have one (the projections of attention and SwiGLU do "
          "without).", also={"(d_ff, d_model)": "(d_ff, d_model, bias=False)"}),
-    edit("self.W_2(gelu(self.W_1(x)))", "gelu(x @ self.W_1.weight.T) @ self.W_2.weight.T",
-         "The biases of W_1 and W_2 are left out. Call the maps, `self.W_1(x)`, or add their biases."),
+    edit("self.W_2(gelu(self.W_1(x)))", "{}",
+         "A bias is left out. W_1 and W_2 both have one: call the maps, W_2(gelu(W_1(x))), which add them.",
+         each=("gelu(x @ self.W_1.weight.T) @ self.W_2.weight.T", "self.W_2(gelu(x @ self.W_1.weight.T))",
+               "gelu(self.W_1(x)) @ self.W_2.weight.T")),
     edit("self.W_2(gelu(self.W_1(x)))", "self.W_2(gelu(self.W_1(x))).detach()",
          "The result is detached, so nothing before it can learn."),
 )  # fmt: skip
@@ -521,7 +537,7 @@ def _three_maps(rng, d_model, d_ff, prefix="", dtype=torch.float64):
 _declare_network(
     SwiGLU,
     _three_maps,
-    "W_down of silu(W_gate of x) times W_up of x, where silu(a) = a * sigmoid(a).",
+    "W_down(silu(W_gate(x)) * W_up(x)), where silu(a) = a * sigmoid(a): each of the three maps is used once.",
 )
 
 SILU = "gate * torch.sigmoid(gate)"
@@ -629,6 +645,11 @@ NORM_OF_PART = (
 )
 
 
+TWO_RESULTS = (
+    "The attention returns two results, its output and its weights, as a tuple. Add the first: "
+    "`self.attention(...)[0]`, or unpack both."
+)
+WEIGHTS_ADDED = "The second result of the attention is added, its weights. The first is the output: take `[0]`."
 REPLACED = {(1, "replaces"), (2, "replaces")}  # the first two parts of each block have their own sentence on this
 
 
@@ -782,12 +803,8 @@ EncoderBlock.mistakes(
     edit("self.norm_1(x), mask", "self.norm_1(x), None if mask is None else ~mask",
          "The mask is turned around. True means \"may attend\" here, as in MultiHeadAttention (PyTorch's own module "
          "means the opposite): pass it on as it is."),
-    edit("heard, _ = self.attention(self.norm_1(x), mask)", "heard = self.attention(self.norm_1(x), mask)",
-         "The attention returns two things, the output and the weights, and both are added to x. Take the first: "
-         "`[0]`, or `heard, weights = ...`.", see=ENCODER),
-    edit("heard, _ = ", "_, heard = ",
-         "The attention's weights are added to x, not its output. The output is the first of the two: `[0]`.",
-         see=ENCODER),
+    edit("heard, _ = ", "heard = ", TWO_RESULTS, see=ENCODER),
+    edit("heard, _ = ", "_, heard = ", WEIGHTS_ADDED, see=ENCODER),
     edit("self.norm_1(x), mask", "self.norm_1(x)",
          "The mask is not passed on, so padding and the future are read. Call attention(norm_1(x), mask)."),
     edit(HEARD, "x + heard if x.requires_grad else x.add_(heard)",
@@ -945,8 +962,16 @@ DecoderBlock.mistakes(
     edit("heard, _ = ", "x = self.norm_1(x)\n        heard, _ = ", FROM_NORMED, see=STREAM,
          also={"self.norm_1(x)": "x", HEARD: "self.norm_2(x + heard)", "self.norm_2(x)": "x",
                "x + read": "self.norm_3(x + read)", "self.norm_3(x)": "x"}),
-    edit("x = x + read", "x = x + read + heard",
-         "There is a residual too many: one part's output is added twice. Each is added once."),
+    edit("heard, _ = ", "heard = ", TWO_RESULTS),
+    edit("read, _ = ", "read = ", TWO_RESULTS),
+    edit("heard, _ = ", "_, heard = ", WEIGHTS_ADDED),
+    edit("read, _ = ", "_, read = ", WEIGHTS_ADDED),
+    edit("x = x + heard", "start, x = x, x + heard",
+         "All parts read the same x. Each reads the stream after those before it have been added.",
+         also={"self.norm_2(x)": "self.norm_2(start)", "self.norm_3(x)": "self.norm_3(start)"}),
+    edit(LAST, "{}",
+         "The stream is added once too often: each part's output is added once, and the stream goes on from there.",
+         each=(f"x + {LAST}", f"x - read - heard + {LAST}", f"heard + {LAST}", f"read + {LAST}")),
     edit("x + read", "read",
          "The output of the cross-attention replaces the stream. Add it, or the token itself is lost.", see=STREAM),
     edit(HEARD, "heard", NO_FIRST_RESIDUAL, see=STREAM),
@@ -1082,6 +1107,10 @@ LlamaBlock.mistakes(
          "Each chunk is read as if nothing came before it. Either the cache is not passed on, or it is emptied, "
          "or an empty one is taken for none: its length is 0, and `if cache:` tests the length. Write "
          "attention(norm_1(x), cache).", each=("None", "cache if cache else None")),
+    edit("self.norm_1(x), cache", "self.norm_1(x), self.kept if cache is None else cache",
+         "Called twice on the same x, the block gives two results: it keeps something between calls, such as a cache "
+         "of its own. With cache=None nothing is kept.", see=LLAMA,
+         also={"super().__init__()": "super().__init__(); self.kept = KVCache()"}),
     edit("n_kv_heads, base)", "n_kv_heads)",
          "base is not passed to the attention, so RoPE uses 10000 whatever the model was trained with."),
     edit("norm_1 = RMSNorm(d_model, eps)", "norm_1 = RMSNorm(d_model)",

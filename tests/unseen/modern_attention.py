@@ -53,7 +53,7 @@ UNSEEN = {
         (lambda scores, cap: scores if cap is None else scores.clip(min=-cap).clip(max=cap), "clipped"),
         (lambda scores, cap: scores, "Nothing is bent"),
         (lambda scores, cap: cap * torch.tanh(scores / cap), "`cap=None`"),
-        (lambda scores, cap: (cap or 50) * torch.tanh(scores / (cap or 50)), "bent as well, at 50"),
+        (lambda scores, cap: (cap or 50) * torch.tanh(scores / (cap or 50)), "`cap=None`"),
     ],
     "softmax_with_sink": [
         (lambda scores, sink, mask=None: sink_by_a_sigmoid(scores, -sink, mask), "opposite sign"),

@@ -107,15 +107,15 @@ UNSEEN = {
     "FeedForward": [
         (changed(FeedForwardByModules, "nn.GELU()", 'nn.GELU("tanh")'), "approximation with tanh"),
         (changed(FeedForwardByModules, "nn.Linear(d_ff, d_model)", "nn.Linear(d_ff, d_model, bias=False)"), None),
-        (changed(FeedForwardByProducts, " + self.W_1.bias", "", " + self.W_2.bias", ""), "biases"),
+        (changed(FeedForwardByProducts, " + self.W_1.bias", "", " + self.W_2.bias", ""), "A bias is left out"),
         (KeepsTheFirst, None),
         (KeepsAWeight, None),
     ],
     "SwiGLU": [(changed(SwigluByPytorch, "F.silu(", "torch.tanh("), None)],
     "EncoderBlock": [
         (changed(EncoderWithPytorchsNorms, "return residual", "return x + residual"), None),
-        (changed(EncoderWithPytorchsNorms, "output, _ =", "output ="), "returns two things"),
-        (changed(EncoderWithPytorchsNorms, "output, _ =", "_, output ="), "weights are added"),
+        (changed(EncoderWithPytorchsNorms, "output, _ =", "output ="), "two results"),
+        (changed(EncoderWithPytorchsNorms, "output, _ =", "_, output ="), "second result of the attention"),
         (changed(EncoderWithPytorchsNorms, "mask=mask", "mask=None if mask is None else mask.logical_not()"), "around"),
         (KeepsTheMask, None),
     ],

@@ -10,6 +10,9 @@ if TYPE_CHECKING:
     import torch
 
 
+KEEP = "In `__init__`, keep the names and sizes that the exercise gives"
+
+
 class ProbeError(Exception):
     """A probe cannot be run on this object at all; the message is a sentence for its author."""
 
@@ -51,11 +54,11 @@ class ClassAsFunction:
         for key, parameter in wanted.items():
             if parameter is None:
                 there = f"it has {', '.join(parameters)}"[:160] if parameters else "it has none at all"
-                raise ProbeError(f"it has no parameter `{key}`; {there}")
+                raise ProbeError(f"it has no parameter `{key}`; {there}. {KEEP}")
             if parameter.shape != weights[key].shape:
                 which = "its parameter" if key == "*" else f"its parameter `{key}`"
                 raise ProbeError(
-                    f"{which} has shape {tuple(parameter.shape)} where {tuple(weights[key].shape)} was expected"
+                    f"{which} has shape {tuple(parameter.shape)} where {tuple(weights[key].shape)} was expected. {KEEP}"
                 )
             named[key] = parameter
         with torch.no_grad():

@@ -8,6 +8,7 @@ from torch import nn
 
 from attnlab.check import examine
 from attnlab.checking import probes
+from attnlab.checking.probes.class_as_function import KEEP
 from attnlab.checking.report import as_text
 from course.kit.exercise import Exercise
 from course.kit.generators import normal
@@ -48,8 +49,8 @@ def test_a_parameter_beyond_those_asked_for_shows_and_repeats():
     ],
 )
 def test_weights_that_do_not_fit_are_told_in_words(weights, words):
-    assert seen("call", Scale, init={"width": 2}, weights=weights, x=X) == {"refused": words}
-    assert seen("error_of", Scale, init={"width": 2}, weights=weights, x=X) == {"refused": words}
+    assert seen("call", Scale, init={"width": 2}, weights=weights, x=X) == {"refused": f"{words}. {KEEP}"}
+    assert seen("error_of", Scale, init={"width": 2}, weights=weights, x=X) == {"refused": f"{words}. {KEEP}"}
 
 
 def test_a_class_that_is_not_a_module_is_told_in_words():

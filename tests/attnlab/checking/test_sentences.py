@@ -1,0 +1,100 @@
+"""Answers that were once told something false: what a check says of them now, and what it must not say again."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from attnlab.check import check, examine, material_of
+from attnlab.checking.report import notes
+from solutions import masks, modern_attention, positions, pytorch, transformer_block
+from tests.unseen.parts import changed
+
+INIT, MIX, KEEPDIM = "Leave `__init__` as it is", "mix tokens", "keepdim"
+ENCODER, DECODER, LLAMA = transformer_block.EncoderBlock, transformer_block.DecoderBlock, transformer_block.LlamaBlock
+FEED_FORWARD, SWIGLU = transformer_block.FeedForward, transformer_block.SwiGLU
+NETWORK = "self.W_2(gelu(self.W_1(x)))"
+THOUGHT = "x + self.feed_forward(self.norm_2(x))"
+BENT = "cap * torch.tanh(scores / cap)"
+KEPT_BY_SHAPE = (
+    "if not hasattr(FeedForward, 'kept'): FeedForward.kept = {}\n"
+    f"        return FeedForward.kept.setdefault(x.shape, {NETWORK})"
+)
+PARALLEL = ("x = x + heard", "start, x = x, x + heard", "self.norm_2(x)", "self.norm_2(start)", "self.norm_3(x)",
+            "self.norm_3(start)")  # fmt: skip
+OWN_CACHE = ("super().__init__()", "super().__init__(); self.kept = KVCache()", "self.norm_1(x), cache",
+             "self.norm_1(x), self.kept if cache is None else cache")  # fmt: skip
+
+# name: reference, texts in it and what replaces them, what must be said, what must not be said
+TABLE = {
+    "decoder, mask inverted": (DECODER, ("(x), earlier", "(x), ~earlier"), "causal mask is turned around", [INIT]),
+    "decoder, parts in parallel": (DECODER, PARALLEL, "All parts read the same x", [INIT]),
+    "encoder, dropout": (
+        ENCODER, (THOUGHT, f"nn.functional.dropout({THOUGHT}, 0.5)"), "drawn at random", [INIT]),
+    "encoder, network first": (
+        ENCODER, ("heard, _ = ", f"x = {THOUGHT}\n        heard, _ = ", f"return {THOUGHT}", "return x"),
+        "The network comes before the attention", [INIT]),
+    "encoder, weights added": (ENCODER, ("heard, _ = ", "_, heard = "), "second result of the attention",
+                               [INIT, KEEPDIM]),
+    "network, kept by shape": (FEED_FORWARD, (f"return {NETWORK}", KEPT_BY_SHAPE), "no entry of the result changes",
+                               [INIT, MIX]),
+    "network, dropout": (FEED_FORWARD, (NETWORK, f"nn.functional.dropout({NETWORK}, 0.5)"), "drawn at random", [INIT]),
+    "network, no biases": (
+        FEED_FORWARD, (NETWORK, "gelu(x @ self.W_1.weight.T) @ self.W_2.weight.T"), "A bias is left out", [INIT]),
+    "network, normed": (FEED_FORWARD, ("self.W_1(x)", "self.W_1(nn.functional.layer_norm(x, x.shape[-1:]))"),
+                        "W_2(gelu(W_1(x)))", [INIT]),
+    "positions, not learned": (
+        positions.LearnedPositions, ("d_model))", "d_model), requires_grad=False)"), "`requires_grad=False`", []),
+    "llama, default cache": (
+        LLAMA, ("cache: KVCache | None = None", "cache: KVCache | None = KVCache()"), "Your code raised", [INIT]),
+    "llama, no residual": (LLAMA, ("x = x + ", "x = ", "return x + ", "return "), "Neither part's result", [INIT]),
+    "llama, cache of its own": (LLAMA, OWN_CACHE, "keeps something between calls", ["No dropout", "x += ..."]),
+    "qk norm, eps": (modern_attention.QKNormAttention, ("RMSNorm(d_head, eps)", "RMSNorm(d_head, 1e-6)"),
+                     "eps is fixed", ["1e-5"]),
+    "gate, no down": (SWIGLU, ("self.W_down(opened * self.W_up(x))", "opened * self.W_up(x)"), "has shape", [INIT]),
+    "gate, 1.702": (SWIGLU, ("sigmoid(gate)", "sigmoid(1.702 * gate)"), "each of the three maps is used once", [INIT]),
+    "causal, number of keys": (masks.causal_attention, ("Q.shape[-1])\n    weights", "K.shape[-2])\n    weights"),
+                               "the number of keys", ["digits"]),
+    "gelu, rounded": (transformer_block.gelu, ("math.sqrt(2.0)", "1.4142"), "sqrt(2) is rounded",
+                      ["Write nothing"]),
+    "gelu_tanh, rounded": (transformer_block.gelu_tanh, ("math.sqrt(2.0 / math.pi)", "0.7979"),
+                           "sqrt(2 / pi) is rounded", ["Write nothing"]),
+    "loss, shapes": (masks.next_token_loss, ("logits.shape[:-1] != tokens.shape", "False"), "Shapes are not compared",
+                     [KEEPDIM, "IndexError"]),
+    "route, sigmoids": (
+        modern_attention.route,
+        ("chosen.softmax(dim=-1, dtype=wide).to(logits.dtype)", "chosen.sigmoid() / chosen.sigmoid().sum(-1, True)"),
+        "sigmoids, divided by their sum", ["should sum to one"]),
+    "frequencies, wavelengths": (
+        modern_attention.scaled_rope_frequencies, ("original_length * theta / (2 * math.pi)", "2 * math.pi / theta"),
+        "limits for rotations", ["No frequency is changed"]),
+    "cap, clipped": (modern_attention.soft_cap, (BENT, "scores.clamp(-cap, cap)"), "Scores are clipped",
+                     ["leaves scores as they are without a cap"]),
+    "cap, none is 50": (
+        modern_attention.soft_cap, ("return scores if cap is None else", "cap = cap or 50.0\n    return"),
+        "`cap=None` is treated as a cap", ["keep their lengths"]),
+    "cap, softsign": (modern_attention.soft_cap, ("torch.tanh", "nn.functional.softsign"), "This bends by s / (1",
+                      ["leaves scores as they are without a cap"]),
+    "training, a new optimizer": (
+        pytorch.training_step, (
+            "optimizer.zero_grad()",
+            'optimizer = torch.optim.SGD(model.parameters(), lr=optimizer.param_groups[0]["lr"])\n'
+            "    optimizer.zero_grad()"), "by a new optimizer", ["moved by hand"]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", TABLE)
+def test_what_a_check_says_is_true(case, capsys):
+    reference, edits, must_say, must_not_say = TABLE[case]
+    torch.manual_seed(0)
+    check(changed(reference, *edits))
+    said = " ".join(capsys.readouterr().out.split())
+    assert must_say in said
+    assert [words for words in [*must_not_say, "of the stub", "(no point lost here)"] if words in said] == []
+
+
+@pytest.mark.parametrize("case", ["network, normed", "llama, default cache", "gate, no down", "gate, 1.702"])
+def test_what_no_name_explains_takes_few_lines(case):
+    reference, edits, *_ = TABLE[case]
+    report = examine(changed(reference, *edits), material_of(reference.__name__))
+    assert max(len(why) + len(lines) for _, _, why, lines in notes(report)) <= 15
