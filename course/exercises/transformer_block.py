@@ -427,7 +427,7 @@ gelu_tanh.mistakes(
     edit("math.sqrt(2.0 / math.pi)", "{}",
          "The factor in front of the brackets is wrong. It should be sqrt(2 / pi), about 0.798.",
          each=(math.sqrt(2), math.sqrt(math.pi), math.sqrt(4 / math.pi), math.sqrt(2 * math.pi), 1.0,
-               math.sqrt(1 / math.pi), math.sqrt(math.pi / 2), 1 / math.pi, 0.5)),
+               math.sqrt(1 / math.pi), 1 / math.pi, 0.5)),
     edit("0.044715 * ", "", "The cube goes in without its small factor: 0.044715 x ** 3."),
     edit("(x + 0", "(0", "Only the cube goes into tanh. The brackets contain x + 0.044715 x ** 3."),
     edit("torch.tanh(inner)", "inner", "tanh is missing: a share runs from 0 to 1, and tanh keeps it there."),

@@ -9,12 +9,14 @@ import numpy as np
 import pytest
 import torch
 
-from attnlab.check import examine, outcomes_of
+from attnlab.check import examine, material_of, outcomes_of
 from attnlab.checking import judge, probes
 from attnlab.checking.report import as_text
 from course import catalog
 from course.kit.exercise import Exercise
+from solutions.positions import LearnedPositions
 from tests.course.toy_exercise import doubled, make
+from tests.unseen.parts import changed
 
 
 def shares(x, axis=-1):
@@ -613,3 +615,23 @@ def test_rule_cap_at_half():
             finding.follows, finding.points = True, finding.max_points
         judge.cap_at_half(found, evidence)
         assert [finding.points for finding in found.findings] == points
+
+
+# What one mistake costs ----------------------------------------------------------------------------------------------
+
+
+def test_right_numbers_of_another_dtype_are_paid_for_once():
+    assert points(lambda x, axis=-1: shares(x, axis).astype("f4")) == [0.0, 1.0, 1.0]
+
+
+def test_wrong_numbers_of_another_dtype_are_paid_for_everywhere():
+    assert points(lambda x, axis=-1: (shares(x, axis) ** 2 + 0.3).astype("f4"))[:2] == [0.0, 0.0]
+
+
+def test_a_named_mistake_that_lets_no_result_come_leaves_a_quarter_of_the_other_lines():
+    with_an_axis_more = changed(LearnedPositions, "torch.randn(max_len", "torch.randn(1, max_len")
+    found = report(with_an_axis_more, material_of("LearnedPositions"))
+    assert {finding.kind for finding in found.findings} == {"refused"}
+    assert all(finding.misconception for finding in found.findings)
+    dearest = max(finding.max_points for finding in found.findings)
+    assert found.points == (found.max_points - dearest) / 4

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import torch
+from torch import nn
 
 from attnlab.checking import probes
 from attnlab.checking.observe import observe
@@ -31,6 +33,79 @@ def test_unchanged_calls_twice_with_the_same_input():
 
     seen = probes.unchanged.call(hoard, x=X.copy())
     assert (seen["result"], seen["second call"]) == (3.0, 6.0)
+
+
+def test_unchanged_writes_into_the_first_result_before_the_second_call():
+    table = np.arange(3.0)
+    assert seen("unchanged", lambda n: table[:n], n=3)["second call"].tolist() == [7, 7, 7]
+    assert seen("unchanged", lambda n: np.arange(3.0)[:n], n=3)["second call"].tolist() == [0, 1, 2]
+
+
+class Scaled(nn.Module):
+    """Keeps nothing: x times a parameter, where a mask allows it."""
+
+    def __init__(self):
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(3))
+
+    def forward(self, x, mask=None):
+        return self.weight * x if mask is None else self.weight * x * mask
+
+
+class KeepsAll(Scaled):
+    def forward(self, x, mask=None):
+        self.made = getattr(self, "made", None) if hasattr(self, "made") else super().forward(x, mask)
+        return self.made
+
+
+class KeepsTheMask(Scaled):
+    last = None
+
+    def forward(self, x, mask=None):
+        self.last = mask if mask is not None else self.last
+        return super().forward(x, self.last)
+
+
+class KeepsAnOffset(Scaled):
+    """What was made for the first length does not fit another."""
+
+    def forward(self, x, mask=None):
+        self.zeros = getattr(self, "zeros", torch.zeros_like(x))
+        return super().forward(x, mask) + self.zeros
+
+
+class KeepsAWeight(Scaled):
+    def forward(self, x, mask=None):
+        self.copy = getattr(self, "copy", self.weight.detach().clone())
+        return self.copy * x
+
+
+class Drops(Scaled):
+    def forward(self, x, mask=None):
+        return super().forward(x + torch.rand_like(x), mask)
+
+
+@pytest.mark.parametrize(
+    "module, kept, told",
+    [
+        (Scaled, "", None),
+        (KeepsAll, "on another input of the same shape", "It keeps something between calls: on another input"),
+        (KeepsTheMask, "without what was given before", "Compute everything from the arguments"),
+        (KeepsAnOffset, "on a shorter input", "on a shorter input, it does not give what a new module gives"),
+        (KeepsAWeight, "after its parameters changed", "after its parameters changed"),
+        (Drops, "called first", "something is drawn at random"),
+    ],
+)
+def test_unchanged_says_when_a_module_gives_something_else_than_a_new_one(module, kept, told):
+    case = dict(
+        init={},
+        weights={"weight": torch.ones(3)},
+        x=torch.arange(12.0).reshape(2, 2, 3),
+        mask=torch.tensor([1.0, 0.0]).reshape(1, 2, 1),
+    )
+    found = seen("unchanged", module, **case)
+    assert found["kept"] == kept
+    assert told is None or told in words("unchanged", {"kept": ""}, {"kept": kept}, **case)
 
 
 @pytest.mark.parametrize(
