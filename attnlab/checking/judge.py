@@ -423,18 +423,22 @@ def _right_but_for_dtype(prop: Property, expected: Result, got: Outcome | None) 
     return within_tolerance(expected["value"], _cast(got["value"], expected["value"]), prop["rtol"], prop["atol"])
 
 
-def _cast(value, like):
+def _cast(value: Any, like: Any) -> Any:
     """A result with each array of another dtype, of the same shape, brought to that of the expected one."""
     if isinstance(like, dict) and isinstance(value, dict):
         return {name: _cast(part, like.get(name)) for name, part in value.items()}
     if isinstance(like, tuple) and isinstance(value, tuple) and len(like) == len(value):
         return tuple(map(_cast, value, like))
-    if not hasattr(like, "dtype") or getattr(value, "shape", None) != like.shape or value.dtype == like.dtype:
+    return _cast_array(value, like)
+
+
+def _cast_array(value: Any, like: Any) -> Any:
+    kinds = [type(each) if is_tensor(each) or isinstance(each, np.ndarray) else None for each in (value, like)]
+    if kinds[0] is not kinds[1] or kinds[0] is None or value.shape != like.shape:
         return value
-    if is_tensor(like) and is_tensor(value):
+    if is_tensor(value):
         return value.to(like.dtype)
-    numeric = isinstance(value, np.ndarray) and value.dtype.kind in "fiu" and isinstance(like, np.ndarray)
-    return value.astype(like.dtype) if numeric else value
+    return value.astype(like.dtype) if value.dtype.kind in "fiu" else value
 
 
 def _in_words_of_the_probe(part: Part, found: Difference) -> Difference:

@@ -1,7 +1,8 @@
 """Penalties for lateness in nbgrader's database: each a share of the score that counts now."""
 
 # Nbgrader's tables and traits have no types.
-# pyright: reportArgumentType=false, reportAttributeAccessIssue=false, reportOptionalOperand=false
+# pyright: reportArgumentType=false, reportAttributeAccessIssue=false, reportGeneralTypeIssues=false
+# pyright: reportOptionalOperand=false
 
 from collections.abc import Callable
 from typing import Any, NamedTuple

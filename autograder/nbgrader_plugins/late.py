@@ -11,6 +11,7 @@ import csv
 import os
 import sys
 from pathlib import Path
+from typing import Any
 
 import sqlalchemy.exc
 from nbgrader.api import Gradebook
@@ -53,7 +54,8 @@ def rule(**configured) -> Late:
     step.init_plugin()
 
     def penalty(student: str, notebook, seconds: float) -> float | None:
-        found = step.plugin_inst.late_submission_penalty(student, notebook.score, seconds)
+        plugin: Any = step.plugin_inst
+        found = plugin.late_submission_penalty(student, notebook.score, seconds)
         return None if found is None else step._check_late_penalty(notebook, found)
 
     return penalty
