@@ -117,8 +117,8 @@ class TrustedAutograde(Autograde):
 
     @default("cell_seconds")
     def _cell_seconds_default(self) -> float:
-        given = self.config.Execute.get("timeout")
-        return given if given and given > 0 else Times.cell
+        given = float(self.config.Execute.get("timeout") or 0)  # text if it is from the command line
+        return given if given > 0 else Times.cell
 
     def start(self) -> None:
         try:
