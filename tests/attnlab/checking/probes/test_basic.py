@@ -67,7 +67,7 @@ class KeepsTheMask(Scaled):
 
 
 class KeepsAnOffset(Scaled):
-    """What was made for the first length does not fit another."""
+    """Zeros of the first length do not fit another."""
 
     def forward(self, x, mask=None):
         self.zeros = getattr(self, "zeros", torch.zeros_like(x))
