@@ -23,7 +23,7 @@ from nbformat.v4 import rwbase
 from traitlets.config import Config
 
 from attnlab.check import Points
-from attnlab.checking import library_calls
+from attnlab.checking import code_slice, library_calls
 from attnlab.checking.judge import Report
 from attnlab.checking.report import as_html, as_text
 from autograder.grading import dependencies, hidden_tests, messages, reasons, sanitize, second_run
@@ -277,6 +277,7 @@ class NotebookGrade:
         second_run.regrade_with_references(self.evaluated, run, exercises, common.material, begin, **options)
         self.seconds = time.monotonic() - begin
         self._look_for_library_calls(cells, exercises, common.material)
+        self._look_for_missing_names(cells)
         self._fill_in()
 
     def _look_for_library_calls(self, cells: list[Cell], exercises: dict[str, Exercise], material) -> None:
@@ -295,6 +296,27 @@ class NotebookGrade:
             self.notes += [f"{name} {use}" for use in found if use.kind != "whole"]
             self.evaluated.flags += [Flag("library", str(use), name) for use in found if use.kind == "whole"]
             self.evaluated.reports[name] = library_calls.without_points(self.evaluated.reports[name], found)
+
+    def _look_for_missing_names(self, cells: list[Cell]) -> None:
+        """Tell of names that an answer uses and that are missing, since a cell of the student's own raised."""
+        stopped = {}
+        for cell in cells:
+            errors = [out for out in self.evaluated.outputs.get(cell.place, []) if out["output_type"] == "error"]
+            if errors and not nbgrader_of(self.notebook.cells[cell.place]):
+                kind = re.sub(r"\W", "", str(errors[0].get("ename")))[:40]
+                names = {name for statement in code_slice.of_cell(cell.source) for name in statement.binds}
+                stopped |= dict.fromkeys(names, (kind, cell.source.strip().partition("\n")[0][:80]))
+        for cell in cells if stopped else ():
+            name = nbgrader_of(self.notebook.cells[cell.place]).get("grade_id") or ""
+            report = self.evaluated.reports.get(name)
+            if not cell.solution or report is None or report.passed:
+                continue
+            needs = {need for statement in code_slice.of_cell(cell.source) for need in statement.needs}
+            for missing in sorted(needs & stopped.keys()):
+                kind, line = stopped[missing]
+                words = f"`{missing}` may be missing: the cell that defines it, `{line}` ..., stopped with {kind}"
+                self.reassembled.told[name] = words
+                self.notes.append(f"{name}: {words}")
 
     def _code_cells(self, exercises: dict[str, Exercise]) -> list[Cell]:
         cells = []

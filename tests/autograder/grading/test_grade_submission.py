@@ -6,11 +6,14 @@ import pickle
 import nbformat
 import pytest
 
+from attnlab.checking.judge import no_answer
 from autograder.grading import grade_submission, messages, sanitize
+from autograder.grading.execution import Cell
 from autograder.grading.grade_submission import NotebookMatcher
 from autograder.grading.messages import Plan, Settings, pack_assignment, pack_submission
 from autograder.grading.reassembly import reassemble
 from autograder.grading.results import RESULTS, Graded, as_graded
+from course import catalog
 from tests.autograder.grading.test_reassembly import ANSWERS, DOUBLE, RELEASED, STUB, bare, handed_in, own, unmarked
 
 TOY = {"toy": Plan(RELEASED)}
@@ -155,3 +158,27 @@ def test_a_notebook_that_was_not_handed_in_is_missing_and_the_others_are_graded(
 @pytest.mark.parametrize("record", [None, [], {}, {"graded": 3}, {"graded": {"submission": 4}}])
 def test_a_record_that_does_not_say_what_it_is_of_is_of_nothing_that_is_known(record):
     assert as_graded(record) == Graded(None, None)
+
+
+HELPER = "from google.colab import drive\ndrive.mount('/content/drive')\n\ndef summed(pairs):\n    return sum(pairs)"
+
+
+@pytest.mark.parametrize("ename, told", [("ModuleNotFoundError", True), (None, False)])
+def test_a_name_that_a_cell_of_the_students_own_did_not_come_to_define_is_told(ename, told):
+    marks = {"nbgrader": {"grade_id": "dot", "solution": True, "grade": False, "locked": False, "task": False}}
+    answer = "def dot(a, b):\n    return summed(x * y for x, y in zip(a, b))"
+    sources = ((HELPER, {}), (answer, marks))
+    grade = grade_submission.NotebookGrade("dot_products", Plan([]))
+    grade.notebook = nbformat.v4.new_notebook(
+        cells=[nbformat.v4.new_code_cell(source, metadata=metadata) for source, metadata in sources]
+    )
+    cells = [Cell(place, source, bool(metadata)) for place, (source, metadata) in enumerate(sources)]
+    grade.evaluated.outputs = {0: [{"output_type": "error", "ename": ename}] if ename else []}
+    grade.evaluated.reports = {"dot": no_answer(catalog.exercise("dot").material(1), "NameError")}
+    grade._look_for_missing_names(cells)
+    said = (
+        "`summed` may be missing: the cell that defines it, `from google.colab import drive` ..., stopped with "
+        "ModuleNotFoundError"
+    )
+    assert grade.reassembled.told == ({"dot": said} if told else {})
+    assert grade.notes == ([f"dot: {said}"] if told else [])
