@@ -31,6 +31,7 @@ UNSEEN = {
         (changed(padding_by_torch, "(lengths < 0).any() or (lengths > max_len).any()",
          "not 0 <= lengths[0] <= max_len"),
          None),
+        (lambda lengths, max_len: padding_by_torch(np.asarray(lengths).astype(np.uint8), max_len), None),
         (changed(padding_by_a_table_of_all_lengths, 'raise ValueError("impossible lengths")', "pass"), None),
     ],
     "sliding_window_mask": [
@@ -61,5 +62,6 @@ UNSEEN = {
         (changed(loss_guess_by_guess, "_refuse(logits, tokens)", "_refuse(logits[:len(tokens), :len(tokens[0])], "
                  "tokens[:len(logits), :len(logits[0])])"), None),
         (changed(loss_that_checks_what_it_uses, "range(vocab)", "range(vocab + 1)"), None),
+        (lambda logits, tokens: loss_by_logaddexp(logits, tokens.astype(np.int8)), None),
     ],
 }

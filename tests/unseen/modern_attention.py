@@ -5,12 +5,17 @@ import math
 
 import torch
 
+from solutions import modern_attention as solutions
 from tests.alternatives.kv_cache import JustJoined
 from tests.alternatives.modern_attention import (
     FusedWithAMask, KeysJoined, SortedByExpert, route_by_sorting, scaled_by_where, scaled_pair_by_pair,
     sink_by_a_sigmoid)
 from tests.unseen.parts import changed
 
+KEYS = "self.norm_k(split_heads(self.W_k(x), self.n_kv_heads))"
+NORMED_KEYS = f"apply_rope({KEYS}, positions, self.base)"
+CHOSEN = "route(self.router(rows), self.top_k)"
+CHOICE = f"weights, experts = {CHOSEN}"
 SIGMOIDS = "order.values[:, :top_k].sigmoid()"
 VALUES = "torch.softmax(order.values[:, :top_k], dim=-1)"
 
@@ -78,9 +83,13 @@ UNSEEN = {
         (layer("tril(first)", "tril()", "triu(first -", "triu(0 -"), "begins at the first key"),
         (layer("= cache.append(k, v)", "= (t if self.window is None else t[:, :, -self.window:] "
                "for t in cache.append(k, v))"), None),
+        (changed(solutions.QKNormAttention, NORMED_KEYS, KEYS, "distance = ",
+                 "k = apply_rope(k, torch.arange(k.shape[2], device=x.device), self.base)\n        distance = "), None),
     ],
     "LatentAttention": [
         (LatentTwice, None),
+        (changed(solutions.LatentAttention, "k, v = (", "old = getattr(self, 'old', latent)\n        latent = self.old = "
+                 "old if cache is None and old.shape == latent.shape else latent\n        k, v = ("), None),
         (changed(KeysJoined, "torch.cat([plain, turned], -1)", "torch.cat([plain, turned.flip(-1)], -1)"), None),
     ],
     "route": [
@@ -90,5 +99,7 @@ UNSEEN = {
     ],
     "MixtureOfExperts": [
         (AllRowsToo, None),
+        (changed(solutions.MixtureOfExperts, CHOICE, f"self.kept = getattr(self, 'kept', None) or {CHOSEN}\n        "
+                 "weights, experts = self.kept"), None),
     ],
 }

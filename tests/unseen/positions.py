@@ -12,6 +12,16 @@ SLOPES = "torch.logspace(-8 / n_heads, -8, n_heads, base=2, dtype=torch.float64)
 FUTURE = "bias.masked_fill(torch.ones(n, n, dtype=torch.bool).triu(1), -torch.inf)"
 bias = functools.partial(changed, alibi_in_torch)
 
+class KeepsItsRows(PositionsByEmbedding):
+    """Rows that were copied once, and that no later step of training reaches."""
+
+    def forward(self, x):
+        if not hasattr(self, "rows") or len(self.rows) != x.size(1):
+            self.rows = self.embedding.weight[:x.size(1)].clone()
+        super().forward(x)
+        return x + self.rows
+
+
 # exercise: [(answer, words of the misconception that it has to be given, or None for no name)]
 UNSEEN = {
     "sinusoidal_encoding": [
@@ -31,6 +41,7 @@ UNSEEN = {
          "negative offset is refused"),
     ],
     "LearnedPositions": [
+        (KeepsItsRows, None),
         (changed(PositionsByEmbedding, "torch.arange(x.size(1)", "torch.arange(1, x.size(1) + 1"), "begin at 1"),
         (changed(PositionsByEmbedding, LOOK_UP, "self.embedding(torch.arange(len(x))).unsqueeze(1)"),
          "number in the batch"),
