@@ -343,7 +343,7 @@ def charge_each_mistake_once(report: Report, evidence: Evidence) -> None:
         cause = finding.misconception or (pattern.words if pattern and pattern.exact else None)
         if evidence.right_but_for_dtype(p):
             cause = "dtype"
-        if cause and (evidence.computes or finding.misconception):
+        if cause and (evidence.computes or finding.misconception and finding.kind == "refused"):
             causes.setdefault(cause, []).append(finding)
     for same in causes.values():
         dearest = max(same, key=lambda finding: finding.max_points)
