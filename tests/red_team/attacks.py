@@ -428,7 +428,7 @@ def _other(kit: Kit) -> Path:
 data("json_broken", "half a notebook", lambda data: data[: len(data) // 2])
 data("json_not_utf8", "bytes that are no text", lambda data: b"\xff\xfe" + data)
 data("json_deep", "brackets a hundred thousand deep", lambda data: b"[" * 100_000 + b"]" * 100_000)
-data("json_huge", "a file of 33 MB", lambda data: data + b" " * (33 << 20))
+data("json_huge", "a file of 60 MB", lambda data: data + b" " * (60 << 20))
 data("json_many_parts", "twelve million zeros", lambda data: b'{"cells": [' + b"0," * 12_000_000 + b"0]}")
 data(
     "json_nan",
