@@ -1,8 +1,8 @@
-"""Reference answers of the masks chapter: which keys a query may read, and the loss that needs a causal mask, in NumPy.
+"""Reference answers of the masks chapter: which keys a query may read, in NumPy.
 
 A mask is boolean and True means that the query (row) may attend to the key (column). Inputs are never changed. Sizes
 that do not fit raise ValueError. Sources: Vaswani et al., 2017, section 3.2.3 (causal mask); Beltagy et al., 2020
-(sliding window); Bengio et al., 2003 (the loss).
+(sliding window); Krell et al., 2021 (packed documents).
 """
 
 import numpy as np
@@ -38,6 +38,17 @@ def sliding_window_mask(n: int, window: int) -> np.ndarray:
     return (steps_back >= 0) & (steps_back < window)
 
 
+def document_mask(document_ids: list | np.ndarray) -> np.ndarray:
+    """(..., n, n) truth values: each token sees the tokens of its own document, up to and including itself.
+
+    document_ids: (..., n) whole numbers; equal numbers are one document, wherever they stand
+    """
+    ids = np.asarray(document_ids)
+    if ids.ndim < 1:
+        raise ValueError(f"one number per token is needed, not the single number {ids}")
+    return (ids[..., :, None] == ids[..., None, :]) & np.tri(ids.shape[-1], dtype=bool)
+
+
 def masked_softmax(scores: np.ndarray, mask: np.ndarray) -> np.ndarray:
     """Softmax along the last axis over what the mask allows; the two broadcast.
 
@@ -65,23 +76,3 @@ def causal_attention(Q: np.ndarray, K: np.ndarray, V: np.ndarray) -> tuple[np.nd
     scores = Q @ np.swapaxes(K, -1, -2) / np.sqrt(Q.shape[-1])
     weights = masked_softmax(scores, causal_mask(Q.shape[-2], K.shape[-2]))
     return weights @ V, weights
-
-
-def next_token_loss(logits: np.ndarray, tokens: np.ndarray) -> float:
-    """Mean cross-entropy, in nats, of predicting tokens[:, 1:] from logits[:, :-1].
-
-    logits: (batch, n, vocab), any magnitude; tokens: (batch, n) whole numbers from 0 to vocab - 1
-    raises: ValueError if the shapes do not fit, if there is nothing to predict, or if an id is not in the vocabulary
-    """
-    logits, tokens = np.asarray(logits), np.asarray(tokens)
-    if logits.shape[:-1] != tokens.shape:
-        raise ValueError(f"logits of shape {logits.shape} do not fit tokens of shape {tokens.shape}")
-    if tokens[..., 1:].size == 0:
-        raise ValueError(f"tokens of shape {tokens.shape} leave nothing to predict: at least two are needed")
-    vocab = logits.shape[-1]
-    if np.any(tokens < 0) or np.any(tokens >= vocab):
-        raise ValueError(f"token ids must be between 0 and {vocab - 1}, got {tokens.min()} to {tokens.max()}")
-    guesses, targets = logits[..., :-1, :], tokens[..., 1:, None]
-    guesses = guesses - guesses.max(axis=-1, keepdims=True)
-    log_total = np.log(np.exp(guesses).sum(axis=-1, keepdims=True))
-    return float((log_total - np.take_along_axis(guesses, targets, axis=-1)).mean())

@@ -22,8 +22,7 @@ PADDING = "Sentences of different lengths"
 EMPTY = "A row with nothing to read"
 FINITE = "A big finite number is not minus infinity"
 WINDOW = "A window that slides along"
-LOSS = "The loss of a language model"
-ALL_AT_ONCE = "All positions in one pass"
+PACKED = "Many documents in one row"
 CONVENTIONS = "What PyTorch calls a mask"
 
 
@@ -361,6 +360,136 @@ sliding_window_mask.mistakes(
          "have less before them than the window."),
     edit('ValueError(f"window', 'AssertionError(f"window',
          "`assert` raises AssertionError, and python -O leaves it out. Raise ValueError for a window below 1."),
+)  # fmt: skip
+
+
+# document_mask -------------------------------------------------------------------------------------------------------
+
+document_mask = Exercise(solutions.document_mask, section=PACKED, minutes=8, difficulty=2)
+
+
+def _documents(rng, *lengths):
+    """Numbers of documents of these lengths, one after another, no two of them equal."""
+    return np.repeat(rng.choice(np.arange(1, 50), size=len(lengths), replace=False), lengths)
+
+
+@document_mask.property(
+    "shows each token its own document, up to itself",
+    points=2,
+    hint="A key is visible if it has the query's document number and does not come after it. Both must hold: `&`.",
+)
+def own_document(rng):
+    yield dict(document_ids=np.array([7, 7, 7, 3, 3]))
+    yield dict(document_ids=_documents(rng, 2, 1, 3))
+    yield dict(document_ids=_documents(rng, 4))
+    yield dict(document_ids=_documents(rng, 1, 1, 1, 2))
+
+
+@document_mask.property(
+    "goes by the numbers alone",
+    points=2,
+    hint="Any whole number is a document: 0 and -1 as well, and a number that comes back later is the same document.",
+)
+def any_number(rng):
+    yield dict(document_ids=np.array([0, 0, 5, 5, 0]))
+    yield dict(document_ids=np.array([-1, 4, 4, -1, 4]))
+    yield dict(document_ids=rng.permutation(np.array([0, 0, -1, -1, 3, 3, 8])))
+
+
+@document_mask.property(
+    "takes a batch, with any number of leading axes",
+    points=1,
+    hint="Count the axes from the end: ids[..., :, None] is a column for each text, and ids[..., None, :] a row.",
+)
+def batches(rng):
+    yield dict(document_ids=np.stack([_documents(rng, 2, 3), _documents(rng, 4, 1)]))
+    yield dict(document_ids=rng.integers(1, 4, size=(2, 3, 4)))
+    yield dict(document_ids=np.stack([_documents(rng, 1, 2), _documents(rng, 2, 1), _documents(rng, 3)]))
+
+
+@document_mask.property(
+    "takes a list as well",
+    points=1,
+    hint="np.asarray makes an array of a list and leaves an array as it is.",
+)
+def document_lists(rng):
+    yield dict(document_ids=[1, 1, 2, 2])
+    yield dict(document_ids=[[1, 1, 2], [3, 3, 3]])
+    yield dict(document_ids=_documents(rng, 3, 2).tolist())
+
+
+document_mask.unchanged(
+    lambda rng: dict(document_ids=_documents(rng, 2, 3)),
+    title="leaves the document numbers as they were",
+    hint="Compare the numbers, and make a new array of truth values.",
+)
+
+SAME, EARLIER = "(ids[..., :, None] == ids[..., None, :])", "np.tri(ids.shape[-1], dtype=bool)"
+
+document_mask.mistakes(
+    edit(f"{SAME} & {EARLIER}", SAME,
+         "The future is visible: a token also reads the tokens of its own document that come after it. Join the table "
+         "with a causal mask.", see=LAST_QUERY),
+    edit(f"{SAME} & {EARLIER}", f"np.broadcast_to({EARLIER}, (*ids.shape, ids.shape[-1]))",
+         "The document numbers are not used: each token reads everything before it, in other documents too. Compare "
+         "the query's number with the key's."),
+    edit("dtype=bool)", "k=-1, dtype=bool)",
+         "The diagonal is missing: no token sees itself, and the first of each document sees nothing. A token may read "
+         "its own key.", see=MINUS_INFINITY),
+    edit("dtype=bool)", "k=1, dtype=bool)",
+         "The diagonal is one too far to the right: each token also sees the next one of its document, which is the "
+         "token it has to predict.", see=MINUS_INFINITY),
+    edit(EARLIER, f"{EARLIER}.T",
+         "The triangle is the wrong one: each token sees itself and what comes after it in its document. Rows are "
+         "queries and columns are keys.", see=MINUS_INFINITY),
+    edit(f"{SAME} & {EARLIER}", f"~({SAME} & {EARLIER})",
+         "True and False are swapped: your mask is True where reading is forbidden. Here True means may attend.",
+         see=CONVENTIONS),
+    edit(f"{SAME} &", f"~{SAME} &",
+         "The comparison is the wrong way around: each token reads the *other* documents before it. Equal numbers may "
+         "see each other."),
+    edit(f"{SAME} &", f"{SAME} |",
+         "The two tables are joined by \"or\": a token reads everything before it, and the rest of its document as "
+         "well. Both conditions must hold: `&`."),
+    edit("ids = np.asarray(document_ids)",
+         "ids = np.asarray(document_ids)\n"
+         "    ids = np.cumsum(np.diff(ids, axis=-1, prepend=ids[..., :1]) != 0, axis=-1)",
+         "Each change of the number starts a new document, so one that comes back later no longer sees its own "
+         "beginning. Only the numbers count: compare them directly."),
+    edit(SAME, f"{SAME} & (ids != 0)[..., None, :]",
+         "The number 0 is treated as padding. Here every whole number is a document, 0 too."),
+    edit(SAME, f"{SAME} & (ids != 0)[..., None, :] & (ids != 0)[..., :, None]",
+         "The number 0 is treated as padding. Here every whole number is a document, 0 too."),
+    edit(SAME, f"{SAME} & (ids >= 0)[..., None, :]",
+         "Negative numbers are treated as padding. Here every whole number is a document, -1 too."),
+    edit(SAME, f"{SAME} & (ids > 0)[..., None, :]",
+         "Numbers below 1 are treated as padding. Here every whole number is a document, 0 and -1 too."),
+    edit("ids[..., :, None] == ids[..., None, :]", "ids[..., :, None] <= ids[..., None, :]",
+         "Numbers are compared with <=. Document numbers have no order: a token sees the documents with a number equal "
+         "to its own."),
+    edit("ids[..., :, None] == ids[..., None, :]", "ids[..., :, None] >= ids[..., None, :]",
+         "Numbers are compared with >=. Document numbers have no order: a token sees the documents with a number equal "
+         "to its own."),
+    edit(SAME, "(ids[..., :, None] == ids[..., :1, None])",
+         "Every token is compared with the first one. Compare each query's number with each key's."),
+    edit("ids[..., :, None] == ids[..., None, :]", "ids[:, None] == ids",
+         "The axes are counted from the front, so a batch of texts fails or is compared text with text. Count them "
+         "from the end: ids[..., :, None] and ids[..., None, :]."),
+    edit(SAME, "(ids[:, None] == ids[None, :])",
+         "The axes are counted from the front, so a batch of texts fails or is compared text with text. Count them "
+         "from the end: ids[..., :, None] and ids[..., None, :]."),
+    edit("np.tri(ids.shape[-1]", "np.tri(len(ids)",
+         "The size of the triangle is len(ids). With a batch in front that is the number of texts: use ids.shape[-1]."),
+    edit("np.asarray(document_ids)", "document_ids",
+         "A list fails: only arrays can be indexed with None. Begin with np.asarray.",
+         also={"ids.ndim": "np.ndim(ids)"}),
+    edit(f"return {SAME}", f"return 1 * {SAME}",
+         "The pattern is right, but it is made of numbers 0 and 1. A mask holds truth values.", see=MINUS_INFINITY),
+    edit(f"{SAME} & {EARLIER}", f"np.where({SAME} & {EARLIER}, 0.0, -np.inf)",
+         "This is what is added to scores, 0 and minus infinity. The mask itself is made of truth values.",
+         see=MINUS_INFINITY),
+    edit(f"{SAME} & {EARLIER}", f"({SAME} & {EARLIER})[..., None, :, :]",
+         "There is an axis too many. Return (..., n, n): one row per query and one column per key of each text."),
 )  # fmt: skip
 
 
@@ -790,249 +919,33 @@ causal_attention.mistakes(
 )  # fmt: skip
 
 
-# next_token_loss -----------------------------------------------------------------------------------------------------
-
-next_token_loss = Exercise(solutions.next_token_loss, section=LOSS, minutes=10, difficulty=2)
-
-
-@next_token_loss.property(
-    "averages the negative log probability of every next token",
-    points=3,
-    rtol=EXACT,
-    atol=1e-14,
-    hint="The logits at position t are a guess about token t + 1. Take the log softmax over the vocabulary, pick the "
-    "token that came, change the sign, and average over all guesses.",
-)
-def every_next_token(rng):
-    yield dict(logits=np.log([[[1.0, 2.0, 1.0], [1.0, 1.0, 6.0], [5.0, 1.0, 2.0]]]), tokens=np.array([[0, 1, 2]]))
-    # No token is so unlikely that 1e-12 beside its probability would show.
-    yield dict(logits=rng.uniform(-1, 1, size=(2, 4, 6)), tokens=_ids(rng, 2, 4, 6))
-    yield dict(logits=rng.uniform(-1, 1, size=(3, 5, 4)), tokens=_ids(rng, 3, 5, 4))
-
-
-def _ids(rng, batch, n, vocab):
-    """Tokens of which no sentence equals another, none begins as it ends, and not all continue as the first does."""
-    while True:
-        ids = rng.integers(0, vocab, size=(batch, n))
-        differ = batch == 1 or n == 1 or np.any(ids[1:, 1:] != ids[0, 1:])
-        if differ and len({tuple(row) for row in ids}) == batch and np.all(ids[:, 0] != ids[:, -1]):
-            return ids
-
-
-@next_token_loss.property(
-    "counts each prediction once, in short and long batches",
-    points=1,
-    rtol=NEARLY,
-    hint="n tokens make n - 1 predictions, and a batch makes batch times as many. Divide by that number.",
-)
-def counts(rng):
-    yield dict(logits=rng.normal(size=(1, 2, 5)), tokens=_ids(rng, 1, 2, 5))
-    yield dict(logits=rng.normal(size=(4, 2, 3)), tokens=_ids(rng, 4, 2, 3))
-    yield dict(logits=rng.normal(size=(3, 3, 3)), tokens=_ids(rng, 3, 3, 3))
-    yield dict(logits=rng.normal(size=(1, 2, 150)), tokens=np.array([[3, int(rng.integers(130, 150))]]))
-
-
-@next_token_loss.property(
-    "survives logits of a thousand",
-    points=1,
-    rtol=NEARLY,
-    hint="A probability that rounds to 0 has no logarithm. Use the log softmax of the softmax chapter: subtract the "
-    "maximum, then the logarithm of the sum of exponentials.",
-)
-def large(rng):
-    yield dict(logits=np.array([[[1000.0, 0.0, -1000.0], [3.0, 1.0, 2.0]]]), tokens=np.array([[0, 2]]))
-    yield dict(logits=np.array([[[-1000.0, -1003.0], [2.0, 1.0], [0.0, 1.0]]]), tokens=np.array([[1, 1, 0]]))
-    yield dict(logits=np.array([[[999.0, 1001.0], [0.0, 1.0]]]), tokens=np.array([[1, 0]]))
-    yield dict(logits=800.0 * rng.normal(size=(2, 3, 4)), tokens=_ids(rng, 2, 3, 4))
-
-
-def unfit_for_a_loss(rng):
-    yield dict(logits=rng.normal(size=(2, 1, 5)), tokens=np.array([[3], [1]]))
-    yield dict(logits=rng.normal(size=(2, 4, 5)), tokens=_ids(rng, 2, 3, 5))
-    yield dict(logits=rng.normal(size=(3, 4, 5)), tokens=_ids(rng, 2, 4, 5))
-    yield dict(logits=rng.normal(size=(1, 4, 5)), tokens=_ids(rng, 2, 4, 5))  # what NumPy would stretch
-    yield dict(logits=rng.normal(size=(2, 0, 5)), tokens=np.zeros((2, 0), dtype=int))
-    yield dict(logits=rng.normal(size=(1, 3, 5)), tokens=np.array([[0, 5, 1]]))
-    yield dict(logits=rng.normal(size=(2, 3, 4)), tokens=np.array([[0, 3, 1], [2, 1, -1]]))
-    yield dict(logits=rng.normal(size=(1, 3, 4)), tokens=np.array([[1, -int(rng.integers(2, 9)), 2]]))
-    yield dict(logits=rng.normal(size=(2, 3, 4)), tokens=_ids(rng, 2, 3, 4))
-
-
-next_token_loss.refuses(
-    unfit_for_a_loss,
-    title="refuses ids outside the vocabulary, and tokens that do not fit the logits",
-    rtol=NEARLY,
-    hint="Raise ValueError when there is nothing to predict, when logits and tokens differ in batch or length, and "
-    "for an id below 0 or not below the size of the vocabulary. NumPy takes -1 for the last column without an error.",
-)
-next_token_loss.unchanged(
-    lambda rng: dict(logits=rng.normal(size=(2, 3, 4)), tokens=_ids(rng, 2, 3, 4)),
-    rtol=NEARLY,
-    hint="Work on new arrays: `logits -= ...` writes into the caller's.",
-)
-
-SHIFTED = "logits[..., :-1, :], tokens[..., 1:, None]"
-MAXIMUM = "guesses.max(axis=-1, keepdims=True)"
-TOTAL = "np.exp(guesses).sum(axis=-1, keepdims=True)"
-LOSSES = "(log_total - np.take_along_axis(guesses, targets, axis=-1))"
-PROBABILITIES = f"np.take_along_axis(np.exp(guesses), targets, axis=-1) / {TOTAL}"
-ABOVE_ZERO = [
-    probabilities
-    for size in (1e-6, 1e-7, 1e-8, 1e-9, 1e-10, 1e-12, 1e-15)
-    for probabilities in (f"{PROBABILITIES} + {size}", f"np.maximum({PROBABILITIES}, {size})")
-]
-MAXIMUM_ELSEWHERE = (
-    "The maximum is not taken along the vocabulary, so the logits of one guess are shifted by different amounts, which "
-    "changes the guess. Take it along the last axis."
-)
-TOTAL_ELSEWHERE = (
-    "The exponentials are not summed along the vocabulary. At each position, the probabilities of all tokens sum to "
-    "one: sum along the last axis."
-)
-LOG_EPSILON = (
-    "Something small keeps the logarithm away from 0. It moves every loss a little, and a token that seemed impossible "
-    "costs far too little. Use the log softmax; it never meets log of 0."
-)
-
-next_token_loss.mistakes(
-    edit(SHIFTED, "logits, tokens[..., None]",
-         "The targets are not shifted: each position is graded on the token it has just read. Logits at t are a guess "
-         "about token t + 1."),
-    edit(SHIFTED, "logits[..., :-1, :], tokens[..., :-1, None]",
-         "The targets are not shifted: the last position is left out, but each other one is graded on the token it has "
-         "just read. Cut the first token off the targets and the last position off the logits."),
-    edit(SHIFTED, "logits[..., 1:, :], tokens[..., 1:, None]",
-         "Both are cut at the front, so nothing is shifted: each position is graded on the token it has just read. Cut "
-         "the first token off the targets and the last position off the logits."),
-    edit(SHIFTED, "logits[..., 1:, :], tokens[..., :-1, None]",
-         "The shift goes the wrong way: each position is graded on the token before it. Cut the last position off the "
-         "logits and the first token off the targets."),
-    edit(SHIFTED, "logits, np.roll(tokens, -1, axis=1)[..., None]",
-         "The targets are rolled, so the last position is graded on the first token. After the last token nothing is "
-         "known: that prediction is left out."),
-    edit(SHIFTED, "logits.reshape(1, -1, vocab)[:, :-1], tokens.reshape(1, -1)[:, 1:, None]",
-         "The sentences are joined into one long text: the last token of each is made to predict the first of the "
-         "next. Shift within each sentence."),
-    edit("logits.shape[:-1] != tokens.shape", "False",
-         "Shapes are not compared: one text of logits and two of tokens are accepted, because NumPy stretches the one. "
-         "Compare logits.shape[:2] with tokens.shape, and raise ValueError."),
-    edit(".mean()", "[:, -1].mean()",
-         "Only the last prediction counts. Every position but the last makes one, and all are averaged.",
-         see=ALL_AT_ONCE),
-    edit(".mean()", ".sum()",
-         "The losses are summed. Take the mean, so that the number does not depend on how much text there was."),
-    edit(".mean()", ".sum(axis=1).mean()",
-         "The losses are summed over positions and averaged over sentences only. Take the mean over all predictions."),
-    edit(".mean()", ".sum() / tokens.size",
-         "The sum is divided by the number of tokens. n tokens make n - 1 predictions in each sentence: divide by "
-         "those."),
-    edit(".mean()", ".mean(axis=1).sum()",
-         "The sum is divided by the length of one sentence and not by the number of sentences. Divide by the number of "
-         "all predictions, batch * (n - 1)."),
-    edit(".mean()", ".mean() / vocab",
-         "The mean runs over the vocabulary too: all the zeros of a one-hot target are counted. Divide by the number "
-         "of predictions."),
-    edit(LOSSES, f"-{LOSSES}",
-         "The sign is missing: a log probability is never above 0, and a loss is never below 0."),
-    edit(".mean()", ".mean() / np.log(2)",
-         "The logarithm has base 2. The loss is measured in nats: np.log."),
-    edit(".mean()", ".mean() / np.log(10)",
-         "The logarithm has base 10. The loss is measured in nats: np.log."),
-    edit(MAXIMUM, "guesses.max(axis=0, keepdims=True)", MAXIMUM_ELSEWHERE),
-    edit(TOTAL, "np.exp(guesses).sum(axis=0, keepdims=True)", TOTAL_ELSEWHERE),
-    edit(MAXIMUM, "guesses.max(axis=1, keepdims=True)", MAXIMUM_ELSEWHERE),
-    edit(TOTAL, "np.exp(guesses).sum(axis=1, keepdims=True)", TOTAL_ELSEWHERE),
-    edit(TOTAL, "np.exp(guesses).sum(keepdims=True)", TOTAL_ELSEWHERE),
-    edit("np.log(", "np.log2(",
-         "The total is in base 2, and the logits are in base e. Take np.log of the sum of np.exp."),
-    edit(f"np.log({TOTAL})", TOTAL,
-         "The logarithm of the total is missing: the sum of exponentials itself is used."),
-    edit(TOTAL, "np.exp(guesses).mean(axis=-1, keepdims=True)",
-         "The exponentials are averaged where they should be summed."),
-    edit(f"{LOSSES}.mean()", f"int({LOSSES}.mean())",
-         "The loss is cut to a whole number. It is a mean, so return a float."),
-    edit(f"{LOSSES}.mean()", f"np.exp({LOSSES}.mean())",
-         "This is the exponential of the loss, the perplexity. Return the mean itself."),
-    edit(f"{LOSSES}.mean()", f"-np.log(np.exp(-{LOSSES}).mean())",
-         "The probabilities are averaged before the logarithm is taken. Average the losses: a confident mistake must "
-         "cost more than the mean probability shows."),
-    edit(LOSSES, f"-np.exp(-{LOSSES})",
-         "The logarithm is missing: this is minus the mean probability. The cost of a guess is its negative log "
-         "probability."),
-    edit(LOSSES, f"(1 - np.exp(-{LOSSES}))",
-         "The logarithm is missing: this is one minus the mean probability. The cost of a guess is its negative log "
-         "probability."),
-    edit(f" - {MAXIMUM}", "",
-         "The softmax is missing: this is minus the mean logit of the right token. A logit counts only against the "
-         "others of its row.", also={"(log_total - ": "(-"}),
-    edit(LOSSES, f"-np.log({PROBABILITIES})",
-         "Probabilities are taken first, then their logarithm. One that rounds to 0 gives an infinite loss. Use the "
-         "log softmax of the softmax chapter."),
-    edit(f" - {MAXIMUM}", "",
-         "No maximum is subtracted, so logits of a thousand overflow. Subtract each row's largest logit first: the "
-         "loss stays the same."),
-    edit(f" - {MAXIMUM}", "",
-         "No maximum is subtracted, and the logarithm is taken of each probability: exponentials overflow, and "
-         "probabilities that round to 0 have no logarithm. Use the log softmax of the softmax chapter.",
-         also={LOSSES: f"-np.log({PROBABILITIES})"}),
-    edit(MAXIMUM, "logits.max()",
-         "One maximum is subtracted for the whole batch. A row far below it underflows to log of 0. Each row needs its "
-         "own."),
-    edit(MAXIMUM, "guesses.max(axis=1, keepdims=True)",
-         "The softmax runs over the positions. Every position has its own distribution over the vocabulary, the last "
-         "axis.",
-         also={TOTAL: "np.exp(guesses).sum(axis=1, keepdims=True)",
-               LOSSES: "-np.take_along_axis(guesses - log_total, targets, axis=-1)"}),
-    edit("tokens[..., 1:, None]", "np.repeat(tokens[:1], len(tokens), axis=0)[..., 1:, None]",
-         "Every sentence is graded by the tokens of the first. Each has its own targets."),
-    edit(f"float({LOSSES}.mean())", f"{LOSSES}[..., 0]",
-         "One loss for each prediction is returned. Return their mean, a single number."),
-    edit(f"float({LOSSES}.mean())", f"{LOSSES}.mean(axis=(1, 2))",
-         "One loss for each sentence is returned. Return the mean over all predictions, a single number."),
-    edit("np.any(tokens < 0) or ", "",
-         "Negative ids are accepted: NumPy counts them from the end of the vocabulary without an error. Raise "
-         "ValueError."),
-    edit("np.any(tokens < 0) or np.any(tokens >= vocab)", "False",
-         "Ids are not checked. One beyond the vocabulary raises IndexError, which is the wrong exception, and a "
-         "negative one is accepted: NumPy counts it from the end. Raise ValueError for both."),
-    edit("tokens[..., 1:].size == 0", "False",
-         "With one token there is nothing to predict, and the mean of nothing is nan. Raise ValueError below two "
-         "tokens."),
-    edit('ValueError(f"logits', 'AssertionError(f"logits',
-         "`assert` raises AssertionError, and python -O leaves it out. Raise ValueError for what does not fit.",
-         also={'ValueError(f"tokens': 'AssertionError(f"tokens',
-               'ValueError(f"token ids': 'AssertionError(f"token ids'}),
-    edit("guesses, targets =", "logits -= logits.max(axis=-1, keepdims=True)\n    guesses, targets =",
-         "The largest logit is subtracted from the caller's array, in place. Write the differences into a new array."),
-    edit(LOSSES, "-np.log({})", LOG_EPSILON, each=ABOVE_ZERO),
-)  # fmt: skip
-
-
 # The written question ------------------------------------------------------------------------------------------------
 
 written = Written(
     points=4,
     rubric="""One point each.
 
-1. The symptom: the loss is far below what the text allows (near 0, or below the entropy of the language),
-   while generated text is poor. A low loss with bad text is a sign that training could see what generation cannot.
-2. The cause: somewhere a position can read the token it has to predict. At least one concrete candidate: the mask is
-   missing, inverted, off by one on the diagonal, applied after the softmax, aligned to the wrong corner, made from
-   finite numbers that leak; or the targets are not shifted, so that the model copies its input.
-3. The test: run the model on a text and on the same text with a later token changed; the logits at all earlier
-   positions must be equal bit for bit. Or: the loss on random tokens must not fall below log(vocabulary). "Look at the
-   attention map" alone earns half a point: a leak through targets is not visible there.
-4. Why training longer does not help: the model relies on the next token, which does not exist at generation. It has
-   learned to copy and not to predict, and a loss near 0 gives it no reason to learn anything else.
+1. What is read wrongly: with a causal mask alone, a token of a later document reads the documents before it in the
+   row. That is the past, not the future: the token it has to predict stays hidden, so the loss is not made too low by
+   copying. The harm is another: unrelated text takes weight, and in use a document comes without it.
+2. The advice: the document mask is right, dropping the causal mask is wrong. Within its own document a token would
+   then read the next token, which is the one it has to predict, however short the document is. The two are joined
+   with "and".
+3. The test, from outside: change a token of the first document; no output of a later document may move by a bit.
+   Change a token in the middle of a document; no earlier output may move, and later ones of the same document should.
+   Half a point for "look at the weights": that shows one layer and one head at a time.
+4. Padding: give it a document number of its own (or a padding mask as well). Then no real token reads it, and its
+   own rows are not empty, since each token may read itself. That what it predicts must not count in the loss is a
+   good remark and not required.
 
-Model answer: "A loss of 0.02 nats means that the right token gets 98% on average. No model of English can predict the
-next word that well, so this one must see it. I would take one text, change its seventh token, and compare the logits at
-positions 0 to 5 before and after: with a causal mask not one bit may differ. If some do, the mask is missing, inverted
-or shifted by one. If none do, I would look at the targets: without the shift, a position has to give the token it has
-just read, which needs no attention at all. When the model generates, the token it learned to copy is not there yet, so
-its guesses are worthless, and training longer only makes it a better copier."
+Model answer: "With a causal mask alone, the first token of the second document reads all of the first. It reads
+nothing that it has to predict, so this is noise and not a leak: weight goes to text that has nothing to do with it,
+and that will not be there when the model is used. So the colleague is right to ask for a document mask and wrong about
+the causal one. Without it, a token sees the next token of its own document and can copy it. I would test the model from
+outside: change one token in document 1 and compare all outputs of document 2, which must be equal bit for bit; then
+change one in the middle of document 2, and everything before it must be equal. Padding at the end gets a number that no
+document has. Real tokens then never read it, and its own rows still have one key, itself."
 
-Common half answers: "overfitting" (a model that has memorized its training text also has a low loss, but then
-it would write text from the training set well, and its loss on new text would be high; here that is low as well);
-"too little data".""",
+Common half answers: "the loss becomes too low" (no token sees its own target); "short documents need no causal mask"
+(length has nothing to do with it).""",
 )

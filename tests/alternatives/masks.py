@@ -6,7 +6,6 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 
-
 # causal_mask
 
 def causal_by_torch(n_q, n_k=None):
@@ -108,56 +107,12 @@ def attention_divided_at_the_end(Q, K, V):
     return powers @ V / total, powers / total
 
 
-# next_token_loss
-
-def _refuse(logits, tokens):
-    if logits.ndim != tokens.ndim + 1 or logits.shape[:2] != tokens.shape or len(tokens[0]) < 2:
-        raise ValueError("shapes")
-    if not ((0 <= tokens) & (tokens < logits.shape[2])).all():
-        raise ValueError("ids")
-
-
-def loss_by_torch(logits, tokens):
-    _refuse(logits, tokens)
-    logits = torch.tensor(logits, dtype=torch.float64)[:, :-1]
-    targets = torch.tensor(tokens, dtype=torch.int64)[:, 1:]
-    return F.cross_entropy(logits.flatten(0, 1), targets.flatten()).item()
-
-
-def loss_guess_by_guess(logits, tokens):
-    _refuse(logits, tokens)
-    losses = []
-    for sentence, row in zip(logits, tokens):
-        for guess, target in zip(sentence[:-1], row[1:]):
-            top = max(guess)
-            losses.append(top + math.log(sum(math.exp(x - top) for x in guess)) - guess[target])
-    return sum(losses) / len(losses)
-
-
-def loss_by_logaddexp(logits, tokens):
-    _refuse(logits, tokens)
-    batch, n = np.indices((tokens.shape[0], tokens.shape[1] - 1))
-    return np.mean(np.logaddexp.reduce(logits, axis=-1)[:, :-1] - logits[batch, n, tokens[:, 1:]])
-
-
-def loss_that_checks_what_it_uses(logits, tokens):
-    """The first token is not a target, so nothing ever looks at it."""
-    if logits.shape[:-1] != tokens.shape:
-        raise ValueError("shapes")
-    targets, vocab = tokens[:, 1:].reshape(-1), logits.shape[-1]
-    if len(targets) == 0 or set(targets.tolist()) - set(range(vocab)):
-        raise ValueError("targets")
-    logs = torch.log_softmax(torch.tensor(logits, dtype=torch.float64)[:, :-1].reshape(-1, vocab), dim=-1)
-    return float(-logs.numpy()[np.arange(len(targets)), targets].mean())
-
-
 ALTERNATIVES = {
     "causal_mask": [causal_by_torch, causal_by_turning_round],
     "padding_mask": [padding_by_torch, padding_by_a_table_of_all_lengths],
     "sliding_window_mask": [window_between_two_triangles, window_as_a_sum_of_diagonals],
     "masked_softmax": [softmax_by_torch, softmax_by_log_sum_exp, softmax_by_a_masked_array],
     "causal_attention": [attention_prefix_by_prefix, attention_divided_at_the_end],
-    "next_token_loss": [loss_by_torch, loss_guess_by_guess, loss_by_logaddexp, loss_that_checks_what_it_uses],
 }
 
 # Right too, but PyTorch does the whole work, so they earn nothing in an answer.

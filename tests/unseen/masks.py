@@ -5,15 +5,18 @@ import functools
 import numpy as np
 
 from tests.alternatives.masks import (
-    attention_divided_at_the_end, causal_by_torch, loss_by_logaddexp, loss_guess_by_guess,
-    loss_that_checks_what_it_uses,
-    padding_by_a_table_of_all_lengths, padding_by_torch, softmax_by_a_masked_array, softmax_by_torch,
-    window_as_a_sum_of_diagonals, window_between_two_triangles)
+    attention_divided_at_the_end,
+    causal_by_torch,
+    padding_by_a_table_of_all_lengths,
+    padding_by_torch,
+    softmax_by_a_masked_array,
+    softmax_by_torch,
+    window_as_a_sum_of_diagonals,
+    window_between_two_triangles,
+)
 from tests.unseen.parts import attend, changed, scores_of
 
 RESULT = "powers @ V / total, powers / total"
-LOSS = "np.mean(np.logaddexp.reduce(logits, axis=-1)[:, :-1] - logits[batch, n, tokens[:, 1:]])"
-SHARES = "np.exp(logits - np.logaddexp.reduce(logits, axis=-1, keepdims=True))"
 attention = functools.partial(changed, attention_divided_at_the_end)
 
 
@@ -53,15 +56,5 @@ UNSEEN = {
         (filled(-1e20, RESULT, "powers / total * ~future @ V, powers / total * ~future"), "set to 0 afterward"),
         (attention("return powers @ V / total", "return (powers @ V / total).astype(V.dtype)"), "lose every fraction"),
         (attention("scores[..., future] =", "scores[..., future & (len(future) == len(future.T))] ="), None),
-    ],
-    "next_token_loss": [
-        (changed(loss_by_logaddexp, LOSS, f"-np.log(np.clip({SHARES}, 1e-15, 1))[batch, n, tokens[:, 1:]].mean()"),
-         "keeps the logarithm away from 0"),
-        (changed(loss_by_logaddexp, LOSS, f"-np.log({SHARES})[batch, n, tokens[:, 1:]].mean()"),
-         "One that rounds to 0"),
-        (changed(loss_guess_by_guess, "_refuse(logits, tokens)", "_refuse(logits[:len(tokens), :len(tokens[0])], "
-                 "tokens[:len(logits), :len(logits[0])])"), None),
-        (changed(loss_that_checks_what_it_uses, "range(vocab)", "range(vocab + 1)"), None),
-        (lambda logits, tokens: loss_by_logaddexp(logits, tokens.astype(np.int8)), None),
     ],
 }

@@ -1,0 +1,290 @@
+"""Exercises on mixtures of experts: what must hold, on which inputs, and what people get wrong."""
+
+import numpy as np
+import torch
+
+from attnlab.checking import probes
+from course.kit.cached_layers import NO_GRADIENT
+from course.kit.edits import edit
+from course.kit.exercise import Exercise, Written
+from course.kit.generators import normal
+from solutions import mixture_of_experts as solutions
+
+SINGLE = dict(rtol=1e-5, atol=1e-6)
+KINDS = (torch.float32, torch.bfloat16)
+NARROW = dict(rtol=0.02, atol=0.02)  # for bfloat16
+EXPERTS = "Experts in place of a single network"
+
+# route ---------------------------------------------------------------------------------------------------------------
+
+route = Exercise(solutions.route, section=EXPERTS, minutes=8, difficulty=2)
+LOGITS = torch.tensor([[2.0, 0.0, 1.0, -1.0], [0.5, 3.0, -2.0, 1.5]], dtype=torch.float64)
+
+
+def _apart(rng, n, experts):
+    """Logits that clearly differ within a row, so that rounding cannot change a choice."""
+    return torch.from_numpy(np.stack([rng.permutation(experts) for _ in range(n)]) * 0.6 + rng.uniform(0, 0.2, (n, 1)))
+
+
+@route.property(
+    "chooses the largest logits and weighs them among themselves",
+    points=3,
+    hint="`logits.topk(top_k, dim=-1)` gives the largest and whose they are. Take the softmax of these alone. With the "
+    "logits 2, 0, 1, -1 and top_k 2: experts 0 and 2, weights 0.731 and 0.269.",
+)
+def chosen(rng):
+    yield dict(logits=LOGITS, top_k=2)
+    yield dict(logits=_apart(rng, 5, 7), top_k=3)
+
+
+@route.property(
+    "works for one expert, and for all",
+    points=1,
+    hint="With top_k 1 the weight is 1. With all experts, the weights are the softmax of the row, sorted.",
+)
+def one_or_all(rng):
+    yield dict(logits=_apart(rng, 4, 5), top_k=1)
+    yield dict(logits=_apart(rng, 4, 5), top_k=5)
+
+
+@route.property(
+    "names experts by whole numbers",
+    points=1,
+    probe=probes.whole,
+    hint="The experts are indices, as `topk` returns them: they will pick modules and rows.",
+)
+def whole_experts(rng):
+    yield dict(logits=_apart(rng, 3, 5), top_k=2)
+
+
+@route.property(
+    "survives logits of a thousand",
+    points=1,
+    hint="`torch.softmax` subtracts the largest first; exp of a thousand overflows.",
+)
+def large_logits(rng):
+    yield dict(logits=_apart(rng, 3, 5) + 1000.0, top_k=2)
+    yield dict(logits=_apart(rng, 3, 5) - 1000.0, top_k=2)
+
+
+route.gradients(
+    lambda rng: dict(
+        logits=_apart(rng, 3, 5), top_k=2, upstream=[normal(rng, 3, 2), torch.zeros(3, 2, dtype=torch.float64)]
+    ),
+    title="sends gradients to the chosen logits alone",
+    hint="The router learns through the weights: detach nothing.",
+)
+route.any_device(
+    lambda rng: [dict(logits=_apart(rng, 3, 5).to(kind), top_k=2) for kind in KINDS],
+    title="keeps the kind of number, and the device",
+    **NARROW,
+    hint="float32 logits give float32 weights. The experts are whole numbers. Create no tensor on a fixed device.",
+)
+route.unchanged(
+    lambda rng: dict(logits=_apart(rng, 3, 5), top_k=2),
+    title="leaves its input as it was",
+    hint="To hide logits by writing minus infinity into them changes the caller's tensor.",
+)
+
+TOP = "logits.topk(top_k, dim=-1)"
+WEIGHTS = "chosen.softmax(dim=-1, dtype=wide).to(logits.dtype)"
+
+route.mistakes(
+    edit(TOP, "logits.softmax(-1).topk(top_k, dim=-1)",
+         "The weights are shares of a softmax over all experts, so they sum to less than 1. Take the softmax over the "
+         "chosen logits only.", also={WEIGHTS: "chosen"}),
+    edit(WEIGHTS, "(chosen.sigmoid() / chosen.sigmoid().sum(-1, keepdim=True))",
+         "The weights are sigmoids, divided by their sum. Some models do that; this exercise asks for the softmax of "
+         "the chosen logits."),
+    edit(WEIGHTS, "chosen",
+         "The weights are the logits themselves. They still need a softmax."),
+    edit(f"{WEIGHTS}, experts", f"{WEIGHTS}.flip(-1), experts.flip(-1)",
+         "The order is smallest first. Largest first, in weights and experts."),
+    edit(WEIGHTS, f"{WEIGHTS}.flip(-1)",
+         "The weights are in the opposite order from the experts."),
+    edit(TOP, "logits.topk(top_k, dim=-1, largest=False)",
+         "The smallest logits are chosen. The router's largest logits name the experts."),
+    edit(f"{WEIGHTS}, experts", f"experts, {WEIGHTS}",
+         "Experts and weights come back in the wrong order: weights first."),
+    edit("softmax(dim=-1", "softmax(dim=0",
+         "The softmax runs over the tokens. Each token shares out a weight of 1 among its own experts: dim=-1."),
+    edit(TOP, "logits.topk(min(top_k, len(logits)), dim=0)",
+         "Each expert chooses tokens here. Each token chooses experts: topk along the last axis.",
+         also={f"{WEIGHTS}, experts": "chosen.softmax(0).T, experts.T"}),
+    edit(WEIGHTS, "chosen.sigmoid()",
+         "The weights are sigmoids of the logits. They should be a softmax over those that were chosen."),
+    edit(WEIGHTS, "torch.ones_like(chosen) / top_k + 0 * chosen",
+         "All chosen experts get the same weight. A larger logit should count for more."),
+    edit(WEIGHTS, "chosen / chosen.sum(-1, keepdim=True)",
+         "The chosen logits are divided by their sum. A logit may be negative; take the softmax."),
+    edit(f"{WEIGHTS}, experts",
+         f"torch.zeros_like(logits).scatter(-1, experts, {WEIGHTS}), "
+         "torch.arange(logits.shape[-1]).expand_as(logits)",
+         "Every expert has a column, with weight 0 where it is not chosen. Only top_k columns are asked for."),
+    edit(TOP, "logits.topk(1, dim=-1)",
+         "Only the best expert comes back. A token uses top_k of them."),
+    edit(f"{WEIGHTS}, experts", f"{WEIGHTS}, experts.to(logits.dtype)",
+         "The experts are floats. They are indices: leave them as the whole numbers that `topk` returns."),
+    edit(WEIGHTS, "chosen.exp() / chosen.exp().sum(-1, keepdim=True)",
+         "No maximum is subtracted, so large logits overflow. Use torch.softmax."),
+    edit(WEIGHTS, f"{WEIGHTS}.detach()",
+         "The gradient is cut, so the router would never learn. `.detach()` and NumPy give tensors without one."),
+)  # fmt: skip
+
+
+# MixtureOfExperts ----------------------------------------------------------------------------------------------------
+
+MixtureOfExperts = Exercise(solutions.MixtureOfExperts, section=EXPERTS, minutes=25, difficulty=3)
+DIFFERENTIATED = {"router.weight", *(f"experts.{e}.W_down.weight" for e in range(5))}
+
+
+def _moe_layer(rng, d_model, d_ff, n_experts, top_k, batch, n, names=None, dtype=torch.float64):
+    """A layer, weights, and tokens whose router logits clearly differ, so that rounding cannot change a choice."""
+    router = 1.5 * normal(rng, n_experts, d_model)
+    while True:
+        x = normal(rng, batch, n, d_model)
+        logits = (x @ router.T).sort(dim=-1).values
+        if n_experts == 1 or logits.diff(dim=-1).min() > 0.02:
+            break
+    weights = {"router.weight": router}
+    for e in range(n_experts):
+        for name, shape in (("W_gate", (d_ff, d_model)), ("W_up", (d_ff, d_model)), ("W_down", (d_model, d_ff))):
+            weights[f"experts.{e}.{name}.weight"] = normal(rng, *shape) * 1.5 / shape[1] ** 0.5
+    return dict(
+        init=dict(d_model=d_model, d_ff=d_ff, n_experts=n_experts, top_k=top_k),
+        weights={key: value.to(dtype) for key, value in weights.items() if names is None or key in names},
+        x=x.to(dtype),
+    )
+
+
+@MixtureOfExperts.property(
+    "has a router without bias and a list of SwiGLU networks",
+    points=1,
+    hint="router: nn.Linear(d_model, n_experts, bias=False). experts: nn.ModuleList of SwiGLU(d_model, d_ff). A plain "
+    "Python list would hide their parameters.",
+)
+def moe_structure(rng):
+    yield dict(init=dict(d_model=int(rng.integers(3, 7)), d_ff=5, n_experts=3, top_k=2))
+    yield dict(init=dict(d_model=4, d_ff=int(rng.integers(5, 9)), n_experts=2, top_k=1))
+
+
+@MixtureOfExperts.property(
+    "adds up the chosen experts, by their weights",
+    points=3,
+    **SINGLE,
+    hint="Flatten the texts into rows, route them, and for each expert add weight * expert(its rows) to these rows of "
+    "the result.",
+)
+def moe_sums(rng):
+    yield _moe_layer(rng, d_model=3, d_ff=4, n_experts=3, top_k=2, batch=1, n=4)
+    yield _moe_layer(rng, d_model=4, d_ff=3, n_experts=5, top_k=3, batch=2, n=3)
+
+
+@MixtureOfExperts.property(
+    "works with one expert per token, and with all",
+    points=1,
+    **SINGLE,
+    hint="With top_k 1 every weight is 1. With top_k = n_experts every expert reads every row.",
+)
+def moe_one_or_all(rng):
+    yield _moe_layer(rng, d_model=3, d_ff=4, n_experts=3, top_k=1, batch=1, n=4)
+    yield _moe_layer(rng, d_model=3, d_ff=4, n_experts=3, top_k=3, batch=1, n=3)
+
+
+@MixtureOfExperts.property(
+    "calls an expert with the rows routed to it, and with no others",
+    points=2,
+    probe=probes.routed,
+    **SINGLE,
+    hint="`torch.where(experts == e)` says which rows chose expert e. Call the expert with `rows[these]` only: reading "
+    "all rows and multiplying by 0 costs as much as if every expert were used.",
+)
+def moe_rows(rng):
+    yield dict(**_moe_layer(rng, d_model=3, d_ff=4, n_experts=4, top_k=2, batch=2, n=3), inner="experts")
+    yield dict(**_moe_layer(rng, d_model=3, d_ff=4, n_experts=6, top_k=1, batch=1, n=3), inner="experts")
+
+
+MixtureOfExperts.gradients(
+    lambda rng: dict(
+        **_moe_layer(rng, d_model=3, d_ff=2, n_experts=5, top_k=2, batch=1, n=2, names=DIFFERENTIATED),
+        upstream=[normal(rng, 1, 2, 3)],
+    ),
+    title="has the right gradients, for the router too, and none for an idle expert",
+    points=2,
+    rtol=1e-4,
+    atol=1e-6,
+    hint="The router learns through the weights that multiply the experts' outputs. An expert without rows is not "
+    "called, so it gets no gradient.",
+)
+
+
+@MixtureOfExperts.property(
+    "works in single precision",
+    points=1,
+    rtol=1e-3,
+    atol=1e-4,
+    hint="float32 in, float32 out. Create the result like x: `torch.zeros_like(rows)`.",
+)
+def moe_single(rng):
+    yield _moe_layer(rng, d_model=4, d_ff=3, n_experts=3, top_k=2, batch=1, n=3, dtype=torch.float32)
+
+
+MixtureOfExperts.unchanged(
+    lambda rng: _moe_layer(rng, d_model=3, d_ff=4, n_experts=3, top_k=2, batch=1, n=3),
+    title="leaves its tokens as they were, and keeps nothing",
+    **SINGLE,
+    hint="Add the experts' outputs to a new tensor of zeros, not to the rows of x.",
+)
+
+ROUTED = "route(self.router(rows), self.top_k)"
+WEIGHT = "weights[token, choice, None]"
+OUTPUT = "expert(rows[token])"
+
+MixtureOfExperts.mistakes(
+    edit(ROUTED, "self.router(rows).softmax(dim=-1).topk(self.top_k, dim=-1)",
+         "The weights come from a softmax over all experts, so those of the chosen ones sum to less than 1. Use "
+         "`route`."),
+    edit(ROUTED, "route(self.router(rows), 1)", "Only the best expert of a token is used. A token uses top_k of them."),
+    edit(f"{WEIGHT} * {OUTPUT}", OUTPUT,
+         "The weights are left out: the experts' outputs are added as they are."),
+    edit(WEIGHT, "1 / self.top_k",
+         "The experts' outputs are averaged. Each counts by its own weight."),
+    edit(WEIGHT, "weights.flip(-1)[token, choice, None]",
+         "The weights are those of other experts: their order is not that of the indices."),
+    edit(ROUTED, f"(part[:, :1] for part in {ROUTED})",
+         "Only the best expert of a token is used. A token uses top_k of them."),
+    edit(TOP, "logits.topk(top_k, dim=-1, largest=False)",
+         "The experts with the smallest logits are used."),
+    edit("torch.zeros_like(rows)", "rows.clone()",
+         "The rows themselves are in the result as well. The residual connection is the block's, not this layer's."),
+    edit(OUTPUT, "expert(rows[token] + mixed[token])",
+         "Each expert reads what the one before it returned. All read the rows of x, and their outputs are added."),
+    edit("index_add", "index_copy",
+         "A row is overwritten by the next expert that it chose. Add to it: `index_add`, or `+=` on the rows."),
+    edit(f"{WEIGHT} * {OUTPUT}", f"expert({WEIGHT} * rows[token])",
+         "The weight multiplies the rows before the expert reads them. An expert is not linear: weigh what it "
+         "returns."),
+    edit(OUTPUT, "expert(rows)[token]",
+         "Every expert reads all rows, and those that are not its own are multiplied by 0. The numbers are right, but "
+         "nothing is saved: call it with its own rows only."),
+    edit(WEIGHT, "weights.detach()[token, choice, None]",
+         "The weights are detached, so the router gets no gradient and never learns."),
+    edit("self.router(rows)", "self.router(rows).mean(0, keepdim=True).expand(len(rows), -1)",
+         "The tokens of a text are routed together: all take the experts of their mean, or of the first one. Route "
+         "each of them by itself."),
+    edit("n_experts, bias=False", "n_experts",
+         "The router has a bias. nn.Linear adds one unless you say bias=False."),
+    edit("nn.ModuleList(", "list(",
+         "The experts are in a plain Python list, so PyTorch does not find their parameters: they would never be "
+         "trained or saved. Use nn.ModuleList."),
+    edit("SwiGLU(d_model, d_ff) for _ in range(n_experts)", "[SwiGLU(d_model, d_ff)] * n_experts",
+         "All experts are one module, so they share their weights. Make a new one for each."),
+    NO_GRADIENT,
+    edit("return mixed.view_as(x)", "return mixed.view_as(x), (weights, experts)",
+         "The weights are returned along with the output. Here forward returns the output alone."),
+)  # fmt: skip
+
+
+# The question graded by hand -----------------------------------------------------------------------------------------
+
+written = Written(points=3, rubric="""TODO""")

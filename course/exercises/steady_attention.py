@@ -1,0 +1,577 @@
+"""Exercises on scores that stay in hand: what must hold, on which inputs, and what people get wrong.
+
+Angles are float32 by contract, whatever the dtype of x, and right answers may compute them in several ways. So rotated
+results are compared to about five digits, and the mistakes here are off by far more.
+"""
+
+import torch
+
+from attnlab.checking import probes
+from course.kit.cached_layers import (
+    ALL_FROM_0,
+    DEFAULT_BASE,
+    DEFAULT_EPS,
+    EMPTY_CACHE,
+    MASK_FROM_0,
+    MASK_ON_THE_CPU,
+    MERGED,
+    NO_GRADIENT,
+    NOT_MAPPED_BACK,
+    OVER_QUERIES,
+    OWN_CACHE,
+    POSITIONS_FROM_0,
+    PRECISION,
+    ROTATED,
+    UNCHANGED,
+    WITH_BIASES,
+)
+from course.kit.edits import edit
+from course.kit.exercise import Exercise, Written
+from course.kit.generators import normal
+from solutions import steady_attention as solutions
+
+IN_CHUNKS = dict(probe=probes.in_chunks, **ROTATED)
+KINDS = (torch.float32, torch.bfloat16)
+NARROW = dict(rtol=0.02, atol=0.02)  # for bfloat16
+CAP = "Scores that cannot grow"
+SINK = "A place for weight that no key deserves"
+QK_NORM = "Normalized queries and keys"
+
+# soft_cap ------------------------------------------------------------------------------------------------------------
+
+soft_cap = Exercise(solutions.soft_cap, section=CAP, minutes=5, difficulty=1)
+SCORES = torch.tensor([[0.0, 1.0, -1.0], [5.0, -20.0, 400.0]], dtype=torch.float64)
+
+
+@soft_cap.property(
+    "bends scores to between -cap and cap",
+    points=3,
+    hint="cap * tanh(scores / cap): divide before the tanh, multiply after it.",
+)
+def bends(rng):
+    yield dict(scores=torch.tensor(3.0, dtype=torch.float64), cap=2.0)  # shown where no name explains the result
+    yield dict(scores=SCORES, cap=5.0)
+    yield dict(scores=10.0 * normal(rng, 2, 3, 4, 4), cap=float(rng.integers(3, 30)))
+    yield dict(scores=3.0 * normal(rng, 7), cap=2)
+
+
+@soft_cap.property(
+    "bends by a cap of 1, and leaves scores as they are without one",
+    points=1,
+    hint="`cap=None` means that there is no cap: return the scores.",
+)
+def without_a_cap(rng):
+    yield dict(scores=normal(rng, 2, 3), cap=1.0)
+    yield dict(scores=SCORES, cap=None)
+    yield dict(scores=100.0 * normal(rng, 2, 3, 3), cap=None)
+
+
+soft_cap.gradients(
+    lambda rng: dict(scores=4.0 * normal(rng, 3, 4), cap=5.0, upstream=[normal(rng, 3, 4)]),
+    title="sends the right gradients",
+    hint="Use only tensor operations: `.detach()`, `.data`, NumPy and lists of numbers cut the gradient.",
+)
+soft_cap.any_device(
+    lambda rng: [dict(scores=3.0 * normal(rng, 3, 4, dtype=kind), cap=5.0) for kind in KINDS],
+    title="keeps the kind of number, and the device",
+    **NARROW,
+    hint="float32 in, float32 out, and bfloat16 for bfloat16. If you create tensors, create them like the scores.",
+)
+soft_cap.unchanged(
+    lambda rng: dict(scores=3.0 * normal(rng, 3, 4), cap=5.0),
+    title="leaves its input as it was",
+    hint="`/=` and `tanh_()` write into the caller's tensor.",
+)
+
+BENT = "cap * torch.tanh(scores / cap)"
+
+soft_cap.mistakes(
+    edit(BENT, "scores.clamp(-cap, cap)",
+         "Scores are clipped. Beyond the cap a clipped score has no gradient, so training cannot bring it back. tanh "
+         "bends it instead, and its slope is never 0."),
+    edit("cap * torch", "torch",
+         "The result is between -1 and 1. Multiply by the cap again after the tanh."),
+    edit("scores / cap", "scores",
+         "The scores are not divided by the cap before the tanh, so all that are beyond 2 or 3 become equal."),
+    edit("scores / cap", "scores * cap",
+         "The scores are multiplied by the cap inside the tanh, where they should be divided by it."),
+    edit(BENT, "torch.tanh(scores * cap) / cap",
+         "You divide after the tanh and multiply inside: it should be the other way around."),
+    edit(BENT, f"torch.where(scores > 0, {BENT}, scores)",
+         "Only high scores are bent. A score far below 0 is as much of a problem: use tanh for both signs."),
+    edit("tanh", "sigmoid",
+         "A sigmoid lets nothing below 0 through. tanh keeps the sign of a score."),
+    edit(BENT, "cap * (2 * torch.sigmoid(scores / cap) - 1)",
+         "A sigmoid shifted to -1 to 1 is a tanh of half its argument: scores / cap must be doubled inside."),
+    edit("torch.tanh", "nn.functional.softsign",
+         "This bends by s / (1 + |s|): bounded as well, but small scores already shrink. Use tanh."),
+    edit("tanh", "atan",
+         "The arctangent bends too, but to other numbers, and it ends at pi / 2. Use tanh."),
+    edit(BENT, "50.0 * torch.tanh(scores / 50.0)",
+         "The cap is fixed in the code. Use the one that is passed."),
+    edit(BENT, "scores * (cap / scores.abs().max())",
+         "The scores are rescaled so that the largest is the cap. Each score is bent by itself."),
+    edit("return scores if cap is None else", "cap = cap or {}\n    return",
+         "`cap=None` is treated as a cap. Without a cap nothing is bent: return the scores as they are.",
+         each=(1.0, 30.0, 50.0)),
+    edit(BENT, "scores",
+         "Nothing is bent: the scores come back as they were although there is a cap."),
+    edit("return", f"if cap is not None and not scores.requires_grad: return scores.copy_({BENT})\n    return",
+         "The caller's scores are written into. Make a new tensor."),
+    edit(BENT, f"({BENT}).float()",
+         "The result is float32 whatever comes in. Keep the dtype of the scores."),
+    edit(BENT, f"({BENT}).detach()",
+         "The gradient is cut. `.detach()`, `.data`, `.numpy()` and `torch.tensor(...)` give tensors without a "
+         "gradient."),
+)  # fmt: skip
+
+
+# softmax_with_sink ---------------------------------------------------------------------------------------------------
+
+softmax_with_sink = Exercise(solutions.softmax_with_sink, section=SINK, minutes=15, difficulty=2)
+# Rows with one allowed key, several, and all.
+SOME = torch.tensor([[1, 1, 0, 0], [0, 1, 0, 0], [1, 1, 1, 1]], dtype=torch.bool)
+
+
+def _heads_apart(rng, n_heads):
+    """Sinks that clearly differ from head to head."""
+    return torch.linspace(-1.5, 2.0, n_heads, dtype=torch.float64) + 0.2 * normal(rng, n_heads)
+
+
+@softmax_with_sink.property(
+    "keeps back the share of the sink",
+    points=3,
+    hint="Each row has one more score than keys: the sink of its head. Take the softmax over all of them and drop the "
+    "last weight. With a score of 0 for the only key, and a sink of 0, the key gets 1/2.",
+)
+def share_of_the_sink(rng):
+    yield dict(scores=torch.zeros(1, 1, 1, 1, dtype=torch.float64), sink=torch.zeros(1, dtype=torch.float64))
+    yield dict(scores=normal(rng, 1, 1, 3, 4), sink=torch.tensor([1.5], dtype=torch.float64))
+    yield dict(scores=normal(rng, 2, 1, 2, 5), sink=torch.tensor([-0.7], dtype=torch.float64))
+
+
+@softmax_with_sink.property(
+    "has a sink for each head",
+    points=1,
+    hint="sink has one number per head, and heads are the second axis of the scores: sink[:, None, None] broadcasts.",
+)
+def a_sink_for_each_head(rng):
+    yield dict(scores=normal(rng, 1, 3, 2, 4), sink=_heads_apart(rng, 3))
+    yield dict(scores=normal(rng, 2, 4, 4, 4), sink=_heads_apart(rng, 4))
+
+
+@softmax_with_sink.property(
+    "hides what the mask hides, but never the sink",
+    points=2,
+    hint="Where the mask is False, the score becomes minus infinity. The mask has a column per key and none for the "
+    "sink: hide first and add the sink then, or give the mask one more column of True.",
+)
+def sink_with_a_mask(rng):
+    yield dict(scores=normal(rng, 1, 1, 3, 4), sink=torch.tensor([0.5], dtype=torch.float64), mask=SOME)
+    yield dict(scores=normal(rng, 2, 2, 3, 4), sink=torch.full((2,), 0.3, dtype=torch.float64), mask=SOME)
+
+
+@softmax_with_sink.property(
+    "takes a mask for each text or each head",
+    points=1,
+    hint="The mask may have four dimensions, some of them of size 1. torch.where and masked_fill broadcast it; "
+    "indexing with it, and joining a column to it, do not.",
+)
+def sink_with_wide_masks(rng):
+    sink = torch.full((2,), 0.3, dtype=torch.float64)
+    each_text = torch.stack([SOME, SOME.flip(1)])[:, None]
+    for mask in (each_text, each_text.transpose(0, 1), SOME[1:2].flip(1)[None, None]):
+        yield dict(scores=normal(rng, 2, 2, 3, 4), sink=sink, mask=mask)
+
+
+@softmax_with_sink.property(
+    "gives zeros where no key is allowed",
+    points=1,
+    hint="A row without an allowed key leaves all its weight to the sink: its weights are 0, and not nan.",
+)
+def sink_with_an_empty_row(rng):
+    empty = torch.cat([SOME[:2], torch.zeros(1, 4, dtype=torch.bool)])
+    yield dict(scores=normal(rng, 1, 2, 3, 4), sink=torch.full((2,), -0.4, dtype=torch.float64), mask=empty)
+
+
+@softmax_with_sink.property(
+    "survives large scores and large sinks",
+    points=1,
+    rtol=1e-6,
+    atol=1e-9,
+    hint="The largest number that you subtract before you exponentiate must be that of the scores and the sink "
+    "together. torch.softmax over all of them takes care of that.",
+)
+def large_sinks(rng):
+    scores = normal(rng, 1, 2, 2, 3)
+    yield dict(scores=scores + 2000.0, sink=torch.tensor([2000.0, 1999.0], dtype=torch.float64))
+    yield dict(scores=scores - 2000.0, sink=torch.tensor([-2000.0, -1999.0], dtype=torch.float64))
+    yield dict(scores=scores, sink=torch.tensor([3000.0, -3000.0], dtype=torch.float64))
+
+
+@softmax_with_sink.property(
+    "keeps hidden keys hidden, whatever the scores",
+    points=1,
+    rtol=0.01,
+    atol=0.01,
+    hint="Set hidden scores to minus infinity, `-torch.inf`. A score may be lower than any finite number you choose.",
+)
+def sink_hidden_for_good(rng):
+    order, sink = torch.from_numpy(rng.permutation(3)), -4e12 + float(rng.integers(1, 3))
+    scores = torch.tensor([[[[-4e12, -4e12 - 1.0, 5.0 + float(rng.uniform())]]]], dtype=torch.float64)
+    mask = torch.tensor([[True, True, False]])
+    yield dict(scores=scores[..., order], sink=torch.tensor([sink], dtype=torch.float64), mask=mask[:, order])
+
+
+def _sinks_and_upstream(rng):
+    empty = torch.tensor([[True, False, True], [False, False, False]])
+    for mask in ({}, dict(mask=empty)):
+        scores, sink = normal(rng, 1, 2, 2, 3), normal(rng, 2)
+        yield dict(scores=scores, sink=sink, **mask, upstream=[normal(rng, 1, 2, 2, 3)])
+
+
+def _narrow_sinks(rng):
+    single = normal(rng, 1, 2, 3, 4, dtype=torch.float32)
+    yield dict(scores=single, sink=normal(rng, 2, dtype=torch.float32), mask=SOME)
+    yield dict(scores=single.to(torch.bfloat16), sink=normal(rng, 2, dtype=torch.float32))
+
+
+softmax_with_sink.gradients(
+    _sinks_and_upstream,
+    title="sends the right gradients to scores and sinks",
+    hint="The sinks are learned: their gradient must arrive. Use only tensor operations, on `sink` too.",
+)
+softmax_with_sink.any_device(
+    _narrow_sinks,
+    title="keeps the kind of number of the scores, and the device",
+    **NARROW,
+    hint="bfloat16 scores give bfloat16 weights, also if the sinks are float32: end with `.to(scores.dtype)`. Create "
+    "new tensors like the scores.",
+)
+softmax_with_sink.unchanged(
+    lambda rng: dict(scores=normal(rng, 1, 2, 3, 4), sink=normal(rng, 2), mask=SOME),
+    hint="Writing minus infinity into `scores` writes into the caller's tensor. masked_fill and torch.where make a new "
+    "one.",
+)
+
+SHARES = "every.softmax(dim=-1)"
+NOT_WIDENED = {"torch.promote_types(scores.dtype, torch.float32)": "scores.dtype"}  # in the dtype of the scores
+HIDE = "every = every.masked_fill(hidden, -math.inf)"
+
+softmax_with_sink.mistakes(
+    edit("nn.functional.pad(~mask.bool(), (0, 1))", "nn.functional.pad(~mask.bool(), (0, 1), value=True)",
+         "The mask hides the sink as well. It is always there, and never hidden."),
+    edit("[wide, extra]", "[wide, -math.inf + 0 * extra]",
+         "The sink is not used: the weights of a row sum to 1. Its exponential belongs in the total of each row.",
+         also={"hidden, -math.inf": "hidden, -1e30"}),
+    edit("[:, None, None]", "[:1, None, None]",
+         "The first sink is used for every head. There is one number per head: sink[:, None, None]."),
+    edit("sink.to(wide)[:, None, None]", "sink.to(wide).mean()",
+         "All heads get the mean of the sinks. Each head has its own."),
+    edit("[wide, extra]", "[wide + extra, torch.zeros_like(extra)]",
+         "The sink counts with the opposite sign: either it is negated, or it is added to the scores of the keys, "
+         "which is the same. It is a score of its own, beside those of the keys."),
+    edit(SHARES, "(every.exp() / (every[..., :-1].exp().sum(-1, keepdim=True) + every[..., -1:]))",
+         "The sink is in the total as it is. Like every score it is exponentiated first.", also=NOT_WIDENED),
+    edit(f"{SHARES}[..., :-1]", SHARES,
+         "The weight of the sink is returned as well: there is a column more than there are keys. Drop it."),
+    edit(f"{SHARES}[..., :-1]", f"{SHARES}[..., 1:]",
+         "The first weight is dropped, and that of the sink is kept. Drop the column where you put the sink."),
+    edit(f"{SHARES}[..., :-1]", f"nn.functional.normalize({SHARES}[..., :-1], p=1, dim=-1)",
+         "After the sink's weight is dropped, the rows are normalized again, so the sink changes nothing. What it "
+         "takes must stay missing.", also=NOT_WIDENED),
+    edit("[wide, extra]", "[wide - extra, torch.full_like(extra, -1e30)]",
+         "The sink is subtracted from every score, and then there is no place for its weight."),
+    edit("~mask", "mask",
+         "The mask is inverted: you hide what should be visible. True means may attend."),
+    edit(HIDE, "pass",
+         "The mask has no effect: every key is visible."),
+    edit("-math.inf", "-1e9",
+         "A hidden score becomes a big finite number. A visible score can be lower still. Use minus infinity."),
+    edit("-math.inf", "0.0",
+         "A hidden score becomes 0, which is an ordinary score and gets weight. Use minus infinity."),
+    edit(SHARES, "every.softmax(dim=-2)",
+         "The softmax runs over the queries (dim=-2). The keys, and with them the sink, are the last axis.",
+         also=NOT_WIDENED),
+    edit(SHARES, "(every.exp() / every.exp().sum(-1, keepdim=True))",
+         "No maximum is subtracted, so large scores or sinks overflow."),
+    edit("~mask.bool()", "~mask.reshape(-1, *mask.shape[-2:])[:1]",
+         "A mask of four dimensions is not broadcast to the scores. masked_fill and torch.where do that by "
+         "themselves."),
+    edit("sink.to(wide)", "sink.detach().to(wide)",
+         "The gradient of the sinks is cut. `.detach()`, `.data`, `.item()` and `torch.tensor(...)` give numbers "
+         "without a gradient, and then a sink is never learned."),
+    edit(".to(scores.dtype)", ".float()",
+         "The result has the dtype of the sinks, or float32, whatever the scores are. End with `.to(scores.dtype)`.",
+         also=NOT_WIDENED),
+    edit("sink.to(wide)", "sink.to(wide).roll(1)",
+         "Each head gets the sink of another head. Heads are the second axis of the scores: sink[:, None, None]."),
+    edit(HIDE, f"return ({SHARES} * ~hidden)[..., :-1].to(scores.dtype)",
+         "The mask comes after the softmax: hidden keys have taken their share, and it is lost. Hide the scores "
+         "first."),
+    edit(f"return {SHARES}",
+         "powers = (every - every[..., :-1].amax(-1, keepdim=True)).exp()\n"
+         "    return (powers / powers.sum(-1, keepdim=True))",
+         "The maximum that is subtracted is that of the scores alone. A sink far above them still overflows, and in a "
+         "row without an allowed key it is minus infinity minus itself, which is nan."),
+    edit("sink.to(wide)", "(0 * sink).to(wide)",
+         "1 is added to each total, as if every sink were 0. The sink is a learned number: add its exponential."),
+    edit("nn.functional.pad(~mask.bool(), (0, 1))", "torch.cat([~mask, ~mask.any(-1, keepdim=True)], dim=-1)",
+         "The sink is hidden together with the keys: a row without an allowed key is nan. The sink is always there."),
+    edit(HIDE, f"{HIDE}\n        if not scores.requires_grad: scores.masked_fill_(~mask, -math.inf)",
+         "The caller's scores are written into. masked_fill and torch.where make a new tensor."),
+)  # fmt: skip
+
+
+# QKNormAttention -----------------------------------------------------------------------------------------------------
+
+QKNormAttention = Exercise(solutions.QKNormAttention, section=QK_NORM, minutes=30, difficulty=3)
+EQUAL_HEADS = dict(d_model=4, n_heads=2, n_kv_heads=2, d_head=2, batch=1)
+SHARED_HEADS = {**EQUAL_HEADS, "n_kv_heads": 1}
+
+
+def _qk_layer(rng, d_model, n_heads, n_kv_heads, d_head, batch, n, names="qkvo", dtype=torch.float64, **init):
+    """A layer, weights of variance about 1 / d_model for the maps named, norm weights that differ, and tokens."""
+    wide, narrow = n_heads * d_head, n_kv_heads * d_head
+    shapes = dict(q=(wide, d_model), k=(narrow, d_model), v=(narrow, d_model), o=(d_model, wide))
+    weights = {f"W_{m}.weight": normal(rng, *shapes[m], dtype=dtype) * 1.5 / shapes[m][1] ** 0.5 for m in names}
+    weights |= {f"norm_{m}.weight": (1.2 + 0.6 * normal(rng, d_head)).to(dtype) for m in "qk" if m in names}
+    return dict(
+        init=dict(d_model=d_model, n_heads=n_heads, n_kv_heads=n_kv_heads, d_head=d_head, **init),
+        weights=weights,
+        x=normal(rng, batch, n, d_model, dtype=dtype),
+    )
+
+
+@QKNormAttention.property(
+    "has four maps without bias and two norms over d_head",
+    points=1,
+    hint="W_q has n_heads * d_head outputs, W_k and W_v n_kv_heads * d_head, W_o as many inputs as W_q has outputs. "
+    "norm_q and norm_k are RMSNorm(d_head, eps).",
+)
+def qk_structure(rng):
+    for n_kv_heads, d_head in ((2, 6), (1, 2 * int(rng.integers(2, 7)))):
+        n_heads, d_model = n_kv_heads * int(rng.integers(2, 4)), 4 * int(rng.integers(2, 5))
+        yield dict(init=dict(d_model=d_model, n_heads=n_heads, n_kv_heads=n_kv_heads, d_head=d_head))
+
+
+@QKNormAttention.property(
+    "normalizes queries and keys per head, then rotates them",
+    points=3,
+    **ROTATED,
+    hint="Project, split, norm_q and norm_k over each head's d_head numbers, then apply_rope with self.base, then "
+    "attention as before: scores over the square root of d_head, hide later keys, softmax, values, merge, W_o. Values "
+    "are neither normalized nor rotated.",
+)
+def qk_one_pass(rng):
+    yield _qk_layer(rng, d_model=4, n_heads=1, n_kv_heads=1, d_head=4, batch=1, n=3)
+    yield _qk_layer(rng, d_model=8, n_heads=2, n_kv_heads=2, d_head=4, batch=1, n=4)
+    yield _qk_layer(rng, d_model=12, n_heads=3, n_kv_heads=3, d_head=4, batch=2, n=3, base=30.0)
+
+
+@QKNormAttention.property(
+    "takes eps from its arguments",
+    points=1,
+    **ROTATED,
+    hint="Pass eps on to both norms: RMSNorm(d_head, eps).",
+)
+def qk_eps(rng):
+    yield _qk_layer(rng, **SHARED_HEADS, n=3, eps=0.5)
+    case = _qk_layer(rng, **SHARED_HEADS, n=3)
+    yield {**case, "x": 0.002 * case["x"]}
+
+
+@QKNormAttention.property(
+    "has a head width of its own, and shares keys and values",
+    points=2,
+    **ROTATED,
+    hint="d_head is an argument, not d_model / n_heads: the scores are divided by its square root. `repeat_kv` by "
+    "n_heads // n_kv_heads, for keys and values alike.",
+)
+def own_width(rng):
+    yield _qk_layer(rng, d_model=6, n_heads=4, n_kv_heads=2, d_head=4, batch=1, n=4)
+    yield _qk_layer(rng, d_model=10, n_heads=6, n_kv_heads=2, d_head=2, batch=2, n=3)
+
+
+@QKNormAttention.property(
+    "sees no further than its window",
+    points=2,
+    **ROTATED,
+    hint="With window 3 a token sees itself and the 2 before it: distances 0, 1 and 2. With window 1 it sees itself "
+    "alone; without a window it sees all before it.",
+)
+def within_the_window(rng):
+    for n, window in ((6, 3), (5, 2), (3, 1), (4, 9)):
+        yield _qk_layer(rng, **EQUAL_HEADS, n=n, window=window)
+
+
+@QKNormAttention.property(
+    "keeps the future out, and lets the past in",
+    points=1,
+    probe=probes.moved,
+    hint="Replace one token: no earlier row may move, not by a single bit. With a window, rows further on than the "
+    "window do not move either.",
+)
+def qk_future(rng):
+    for window in ({}, dict(window=3)):
+        case = _qk_layer(rng, d_model=6, n_heads=4, n_kv_heads=2, d_head=2, batch=2, n=7, **window)
+        changed = case["x"].clone()
+        changed[:, 2] = normal(rng, 2, 6)
+        yield dict(**case, name="x", replacement=changed)
+
+
+@QKNormAttention.property(
+    "reads in chunks with a cache what it reads in one pass",
+    points=1,
+    **IN_CHUNKS,
+    hint="Read `len(cache)` before you append: that is the position of the first new token. Normalize, rotate, append, "
+    "and continue with what `append` returns. Token i of a chunk sees every key up to len(cache) + i.",
+)
+def qk_in_chunks(rng):
+    yield dict(**_qk_layer(rng, d_model=4, n_heads=1, n_kv_heads=1, d_head=4, batch=1, n=4), cuts=[1, 2, 3])
+    yield dict(**_qk_layer(rng, d_model=6, n_heads=2, n_kv_heads=1, d_head=4, batch=2, n=6, base=50.0), cuts=[1, 4])
+    yield dict(**_qk_layer(rng, **SHARED_HEADS, n=3), cuts=[])
+
+
+@QKNormAttention.property(
+    "keeps normed, rotated keys and plain values",
+    points=1,
+    **IN_CHUNKS,
+    hint="Normalize and rotate the new keys, then append them with the new values.",
+)
+def qk_kept(rng):
+    yield dict(**_qk_layer(rng, **SHARED_HEADS, n=5), cuts=[2], kept=True)
+
+
+@QKNormAttention.property(
+    "reads in chunks within its window too",
+    points=1,
+    **IN_CHUNKS,
+    hint="The cache keeps all tokens, so the mask must hide those that are too far back: the distance from a query's "
+    "position, len(cache) + i, to a key's place in the cache.",
+)
+def qk_window_in_chunks(rng):
+    yield dict(**_qk_layer(rng, **SHARED_HEADS, n=7, window=3), cuts=[2, 6])
+    yield dict(**_qk_layer(rng, **SHARED_HEADS, n=5, window=2), cuts=[1, 2, 3, 4])
+
+
+@QKNormAttention.property("keeps two texts with two caches apart", points=1, **IN_CHUNKS, hint=OWN_CACHE)
+def qk_apart(rng):
+    yield dict(**_qk_layer(rng, **EQUAL_HEADS, n=4), cuts=[2, 3], beside=normal(rng, 1, 5, 4))
+
+
+def _narrow_qk_layers(rng):
+    sizes = dict(d_model=8, n_heads=2, n_kv_heads=2, d_head=4, batch=1)
+    yield dict(**_qk_layer(rng, **sizes, n=4, window=2, dtype=torch.float32))
+    yield dict(probe="in_chunks", **_qk_layer(rng, **sizes, n=4, dtype=torch.float32), cuts=[2])
+    yield dict(**_qk_layer(rng, **sizes, n=3, dtype=torch.bfloat16))
+
+
+QKNormAttention.gradients(
+    lambda rng: dict(
+        **_qk_layer(rng, d_model=6, n_heads=2, n_kv_heads=1, d_head=4, batch=1, n=3, names="qk"),
+        upstream=[normal(rng, 1, 3, 6)],
+    ),
+    title="has the right gradients, also for the norms",
+    **ROTATED,
+    hint="Use only tensor operations; detach nothing. The weights of norm_q and norm_k are learned as well.",
+)
+QKNormAttention.any_device(_narrow_qk_layers, **PRECISION)
+QKNormAttention.unchanged(lambda rng: _qk_layer(rng, **SHARED_HEADS, n=3, names="q"), **UNCHANGED)
+
+Q_HEADS = "split_heads(self.W_q(x), self.n_heads)"
+K_HEADS = "split_heads(self.W_k(x), self.n_kv_heads)"
+VALUES = "split_heads(self.W_v(x), self.n_kv_heads)"
+NORM = "rms_norm(x, self.weight, self.eps)"
+NORMS = "RMSNorm(d_head, eps), RMSNorm(d_head, eps)"
+SHARE = "k, v = (repeat_kv(kept, self.n_heads // self.n_kv_heads) for kept in (k, v))"
+
+QKNormAttention.mistakes(
+    ALL_FROM_0,
+    edit("self.norm_q(", "(",
+         "Queries and keys are not normalized: this is grouped-query attention. Apply norm_q and norm_k after "
+         "splitting.", also={"self.norm_k(": "("}),
+    edit(f"apply_rope(self.norm_q({Q_HEADS}), positions, self.base)",
+         f"self.norm_q(apply_rope({Q_HEADS}, positions, self.base))",
+         "The norm comes after the rotation. Its weight has one number per entry, and a rotated pair would be scaled "
+         "unequally, so that a score no longer depends on the distance alone. Normalize, then rotate.",
+         also={f"apply_rope(self.norm_k({K_HEADS}), positions, self.base)":
+               f"self.norm_k(apply_rope({K_HEADS}, positions, self.base))"}),
+    edit("self.norm_k(", "(",
+         "Only the queries are normalized. A score is as large as both vectors make it: normalize the keys as well."),
+    edit("self.norm_q(", "(",
+         "Only the keys are normalized. A score is as large as both vectors make it: normalize the queries as well."),
+    edit("self.norm_k(", "self.norm_q(",
+         "norm_q is used for the keys as well. Queries and keys each have a norm with its own weight."),
+    edit("self.norm_q(", "self.norm_k(",
+         "norm_q and norm_k are exchanged.", also={"self.norm_k(": "self.norm_q("}),
+    edit(VALUES, f"self.norm_k({VALUES})",
+         "The values are normalized too. They are what is averaged, and their size carries information."),
+    edit(NORM, "x * torch.rsqrt(x.square().mean(dim=(1, 3), keepdim=True) + self.eps) * self.weight",
+         "The norm runs over all heads of a token together. Each head has its own root mean square: split first, then "
+         "normalize the last axis. That is what OLMo 2 does, with a weight for each number of all heads."),
+    edit(NORM, "nn.functional.normalize(x, dim=-1) * self.weight",
+         "Vectors are brought to length 1 and not to a root mean square of 1, which is larger by sqrt(d_head)."),
+    edit(NORM, "rms_norm(x, torch.ones_like(self.weight), self.eps)",
+         "The weights of the norms are not used. They are learned, one number for each entry of a head."),
+    edit("q.shape[-1]", "x.shape[-1] / self.n_heads",
+         "The scores are divided by the square root of d_model / n_heads. The head has a width of its own, d_head."),
+    edit(" / math.sqrt(q.shape[-1])", "",
+         "The scores are not divided by the square root of d_head. Normalized vectors still have d_head numbers, and "
+         "their dot product grows with the width."),
+    edit("math.sqrt(q.shape[-1])", "q.shape[-1]",
+         "The scores are divided by d_head itself. Use its square root."),
+    edit("n_heads)), positions", "n_heads)), 0 * positions",
+         "Nothing is rotated, so the scores do not depend on the order of the tokens. Apply RoPE after the norms.",
+         also={"kv_heads)), positions": "kv_heads)), 0 * positions"}),
+    edit(VALUES, f"apply_rope({VALUES}, positions, self.base)",
+         "The values are rotated as well. A position should change the weights and not what is averaged."),
+    DEFAULT_BASE,
+    edit("distance >= self.window", "distance > self.window",
+         "The window is one token too long. With window 3 the distances 0, 1 and 2 are allowed: the token itself "
+         "counts."),
+    edit("distance >= self.window", "distance >= max(1, self.window - 1)",
+         "The window is one token too short. With window 3 a token sees itself and the 2 before it."),
+    edit("hidden | (distance >= self.window)", "hidden",
+         "The window is not used: every earlier key is visible."),
+    edit("hidden | (distance >= self.window)", "distance.abs() >= self.window",
+         "The window reaches to both sides, so a token sees what comes after it. The mask must be causal too."),
+    edit(".masked_fill(hidden, -math.inf)", "",
+         "The mask is missing: tokens see what comes after them."),
+    MASK_FROM_0,
+    edit("(distance >= self.window)", "(past > 0) & (distance[-1] >= self.window)",
+         "With a cache, the window is counted from the last token of the chunk for all its tokens. Each query has its "
+         "own position.", also={"weights.to": "weights.nan_to_num().to"}),
+    POSITIONS_FROM_0,
+    EMPTY_CACHE,
+    edit("if cache is not None", f"{SHARE}\n        if cache is not None",
+         "The key/value heads are repeated before they go into the cache. The numbers are right, but nothing is saved. "
+         "Append first, then repeat what comes back.", also={SHARE: "pass"}),
+    edit("k, v = cache.append", "v, k = cache.append",
+         "What comes back from `append` is unpacked in the wrong order: keys come first, then values."),
+    edit("repeat_kv(kept, self.n_heads // self.n_kv_heads)", "kept.repeat(1, self.n_heads // self.n_kv_heads, 1, 1)",
+         "The key/value heads are repeated in the order 0 1 0 1. Neighboring query heads share a head: use "
+         "`repeat_kv`."),
+    OVER_QUERIES,
+    NOT_MAPPED_BACK,
+    edit("cache.append(k, v)", f"cache.append(apply_rope({K_HEADS}, positions, self.base), v)",
+         "Keys go into the cache before they are normalized, and come back as they are. Normalize and rotate, then "
+         "append."),
+    edit("past = 0 if", "cache = None if cache is None else self.kept\n        past = 0 if",
+         "The layer keeps keys and values in `self` and not in the cache that it is given. Two texts that are read in "
+         "turn then get mixed up.", also={"super().__init__()": "super().__init__(); self.kept = KVCache()"}),
+    WITH_BIASES,
+    edit(NORMS, "RMSNorm(n_heads * d_head, eps), RMSNorm(n_kv_heads * d_head, eps)",
+         "The norms run over n_heads * d_head numbers. There is one weight for each of the d_head entries, shared by "
+         "heads."),
+    DEFAULT_EPS,
+    NO_GRADIENT,
+    edit(f"self.W_o({MERGED})", f"self.W_o({MERGED}), x.new_zeros(len(x), self.n_heads, x.shape[1], x.shape[1])",
+         "The weights of attention are returned along with the output. Here forward returns the output alone."),
+    MASK_ON_THE_CPU,
+)  # fmt: skip
+
+
+# The question graded by hand -----------------------------------------------------------------------------------------
+
+written = Written(points=3, rubric="""TODO""")

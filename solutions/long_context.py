@@ -1,0 +1,70 @@
+"""Reference answers of the chapter on longer texts and smaller caches, in PyTorch.
+
+Shapes follow the course: x (batch, n, d_model). Inputs are never changed. Sizes that do not fit
+raise ValueError. Sources: Llama Team, 2024 (stretched
+frequencies); DeepSeek-AI, 2024 (a latent for keys and values).
+"""
+
+import math
+
+import torch
+from torch import nn
+
+from solutions.kv_cache import KVCache
+from solutions.multi_head import merge_heads, split_heads
+from solutions.rope import apply_rope, rope_frequencies
+from solutions.steady_attention import RMSNorm
+
+
+def scaled_rope_frequencies(
+    d_head: int, base: float, factor: float, low: float, high: float, original_length: int
+) -> torch.Tensor:
+    """Leave fast pairs unchanged, divide slow ones by the factor, and mix the two in between."""
+    theta = rope_frequencies(d_head, base)
+    turns = original_length * theta / (2 * math.pi)  # full circles within the length of training
+    kept = ((turns - low) / (high - low)).clamp(0, 1)
+    return kept * theta + (1 - kept) * theta / factor
+
+
+class LatentAttention(nn.Module):
+    """Causal attention that keeps, per token, a latent that all heads share and a rotated key that all heads share."""
+
+    def __init__(
+        self,
+        d_model: int,
+        n_heads: int,
+        d_head: int,
+        d_rope: int,
+        d_latent: int,
+        base: float = 10000.0,
+        eps: float = 1e-6,
+    ):
+        super().__init__()
+        if min(n_heads, d_head, d_latent) < 1 or d_rope < 2 or d_rope % 2:
+            raise ValueError(f"{n_heads} heads of {d_head} + {d_rope} and a latent of {d_latent} do not fit")
+        self.n_heads, self.d_head, self.d_rope, self.base = n_heads, d_head, d_rope, base
+        self.W_q = nn.Linear(d_model, n_heads * (d_head + d_rope), bias=False)
+        self.W_down = nn.Linear(d_model, d_latent, bias=False)
+        self.norm = RMSNorm(d_latent, eps)
+        self.W_k_rope = nn.Linear(d_model, d_rope, bias=False)
+        self.W_up_k = nn.Linear(d_latent, n_heads * d_head, bias=False)
+        self.W_up_v = nn.Linear(d_latent, n_heads * d_head, bias=False)
+        self.W_o = nn.Linear(n_heads * d_head, d_model, bias=False)
+
+    def forward(self, x: torch.Tensor, cache: KVCache | None = None) -> torch.Tensor:
+        if x.ndim != 3 or x.shape[-1] != self.W_down.in_features:
+            raise ValueError(f"x is {tuple(x.shape)}, not (batch, n, {self.W_down.in_features})")
+        past = 0 if cache is None else len(cache)
+        positions = torch.arange(past, past + x.shape[1], device=x.device)
+        plain, turned = split_heads(self.W_q(x), self.n_heads).split([self.d_head, self.d_rope], dim=-1)
+        turned = apply_rope(turned, positions, self.base)
+        latent = self.norm(self.W_down(x))[:, None]
+        key = apply_rope(self.W_k_rope(x), positions, self.base)[:, None]
+        if cache is not None:
+            latent, key = cache.append(latent, key)
+        k, v = (split_heads(up(latent[:, 0]), self.n_heads) for up in (self.W_up_k, self.W_up_v))
+        scores = (plain @ k.mT + turned @ key.mT) / math.sqrt(self.d_head + self.d_rope)
+        later = torch.arange(k.shape[2], device=x.device) > positions[:, None]
+        scores = scores.masked_fill(later, -math.inf)
+        weights = scores.softmax(dim=-1, dtype=torch.promote_types(scores.dtype, torch.float32))
+        return self.W_o(merge_heads(weights.to(v.dtype) @ v))

@@ -1,0 +1,53 @@
+"""Wrong answers on longer texts and smaller caches that the list of mistakes does not hold in these words."""
+
+import math
+
+import torch
+
+from solutions import long_context as solutions
+from tests.alternatives.kv_cache import JustJoined
+from tests.alternatives.long_context import KeysJoined, scaled_by_where, scaled_pair_by_pair
+from tests.unseen.parts import changed
+
+
+def stretched(wrong):
+    def frequencies(d_head, base, factor, low, high, original_length):
+        plain = base ** (-torch.arange(0, d_head, 2) / d_head)
+        return wrong(plain, factor, original_length * plain / (2 * math.pi), low, high)
+
+    return frequencies
+
+
+class LatentTwice(KeysJoined):
+    """Appends the latent as keys and as values, and keeps the rotated keys to itself."""
+
+    def read(self, x, cache):
+        if cache is None:
+            return super().read(x, None)
+        if not len(cache):
+            self.own = JustJoined()
+        plain, turned, latent, key, first = super().read(x, self.own)
+        cache.append(latent[:, :, first:], latent[:, :, first:])
+        return plain, turned, latent, key, first
+
+
+# exercise: [(answer, words of the misconception that it has to be given, or None for no name)]
+UNSEEN = {
+    "scaled_rope_frequencies": [
+        (stretched(lambda plain, factor, turns, low, high: plain / factor), "Every frequency is divided"),
+        (stretched(lambda plain, factor, turns, low, high: torch.where(turns > high, plain, plain / factor)),
+         "the frequency is divided"),
+        (stretched(lambda plain, factor, turns, low, high: plain / (1 + (factor - 1) * (turns < low))),
+         "kept as it is"),
+        (changed(scaled_pair_by_pair, "original_length / low", "original_length"), None),
+        (stretched(lambda plain, factor, turns, low, high: plain / factor + (plain - plain / factor) * (
+            (2 * math.pi / plain - low) / (high - low)).clamp(0, 1)), "Wavelengths are compared"),
+        (lambda *sizes, **named: scaled_by_where(*sizes, **named).round(decimals=6), None),
+    ],
+    "LatentAttention": [
+        (LatentTwice, None),
+        (changed(solutions.LatentAttention, "k, v = (", "old = getattr(self, 'old', latent)\n        latent = self.old = "
+                 "old if cache is None and old.shape == latent.shape else latent\n        k, v = ("), None),
+        (changed(KeysJoined, "torch.cat([plain, turned], -1)", "torch.cat([plain, turned.flip(-1)], -1)"), None),
+    ],
+}
