@@ -22,6 +22,24 @@ def chapters() -> tuple[str, ...]:
     return tuple(Path(e["file"]).name for e in entries if str(e.get("file", "")).startswith("chapters/"))
 
 
+# Chapters that were divided, and the chapters that their exercises are in now. A notebook of such a chapter that was
+# released before stays gradable; an entry goes when no course that was released with it is graded any more.
+DIVIDED = {
+    "masks": ("masks", "next_token"),  # November 2026
+    "modern_attention": ("steady_attention", "long_context", "mixture_of_experts"),  # November 2026
+}
+
+
+def chapters_in(notebook: str) -> tuple[str, ...]:
+    """The chapters whose exercises a released notebook may hold, by its name; none for an instructor's own."""
+    return DIVIDED.get(notebook) or ((notebook,) if notebook in chapters() else ())
+
+
+def exercises_in(notebook: str) -> dict[str, Exercise]:
+    """The exercises that a released notebook of that name may hold, by name; none for an instructor's own."""
+    return {name: ex for stem in chapters_in(notebook) for name, ex in exercises_of(stem).items()}
+
+
 def chapter_path(stem: str) -> Path:
     return ROOT / "chapters" / f"{stem}.md"
 

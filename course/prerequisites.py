@@ -25,8 +25,12 @@ from course.folder import ROOT
 
 @functools.cache
 def names(stem: str) -> tuple[str, ...]:
-    """The earlier exercises that a chapter imports from `attnlab.mine`, in order."""
-    return chapter.read(stem).prerequisites
+    """The earlier exercises that a chapter imports from `attnlab.mine`, in order.
+
+    stem: the name of a released notebook, which may be that of a chapter that was divided
+    """
+    found = dict.fromkeys(name for one in catalog.chapters_in(stem) for name in chapter.read(one).prerequisites)
+    return tuple(name for name in found if name not in catalog.exercises_in(stem))
 
 
 @functools.cache
@@ -50,7 +54,12 @@ def not_due(stem: str, due: dict[str, datetime.datetime], now: datetime.datetime
 
     due: by chapter, those that have a due date; both this and `now` in UTC, without a time zone, as nbgrader keeps them
     """
-    return {earlier: due[earlier] for earlier in sources(stem) if earlier in due and due[earlier] > now}
+    holds = {
+        earlier: when
+        for earlier, when in due.items()
+        if earlier != stem and when > now and set(catalog.chapters_in(earlier)) & set(sources(stem))
+    }
+    return holds
 
 
 @functools.cache
@@ -72,7 +81,7 @@ def references(stem: str) -> ReferenceSources | None:
 
     None for the name of anything but a chapter.
     """
-    return {"setting": _setting(stem), "sources": sources(stem)} if stem in catalog.chapters() else None
+    return {"setting": _setting(stem), "sources": sources(stem)} if catalog.chapters_in(stem) else None
 
 
 def _setting(stem: str) -> str:

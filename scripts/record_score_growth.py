@@ -24,7 +24,7 @@ from torch import nn
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from scripts.record_chants import ALPHABET, chants
-from solutions.modern_attention import QKNormAttention
+from solutions.steady_attention import QKNormAttention
 from solutions.multi_head import split_heads
 from solutions.rope import apply_rope
 from solutions.transformer_block import RMSNorm, SwiGLU

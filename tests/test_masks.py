@@ -1,7 +1,6 @@
 """Facts that the masks chapter states, and the words of its references' errors."""
 
 import functools
-import math
 
 import numpy as np
 import pytest
@@ -12,15 +11,14 @@ from attnlab import data
 from solutions.masks import (
     causal_attention,
     causal_mask,
+    document_mask,
     masked_softmax,
-    next_token_loss,
     padding_mask,
     sliding_window_mask,
 )
 from tests.references import CAT_SAT
 from tests.references import attention as torch_attention
 
-SEED = 40_041
 close = functools.partial(np.testing.assert_allclose, rtol=1e-12, atol=1e-14)
 
 
@@ -31,13 +29,10 @@ close = functools.partial(np.testing.assert_allclose, rtol=1e-12, atol=1e-14)
         (padding_mask, ([0], -1), "length"),
         *((padding_mask, (lengths, 5), "length") for lengths in ([2, -1], [2, 6], [[2, 1]], 3)),
         (sliding_window_mask, (-1, 2), "negative"),
+        (document_mask, (3,), "one number per token"),
         *((sliding_window_mask, (4, window), str(window)) for window in (0, -3)),
         (causal_attention, [np.ones(shape) for shape in ((3, 4), (5, 3), (5, 2))], "width 4.*width 3"),
         (causal_attention, [np.ones(shape) for shape in ((3, 4), (5, 4), (6, 2))], "5 keys.*6 values"),
-        *((next_token_loss, (np.ones((1, len(ids), 5)), np.array([ids], int)), "two") for ids in ([2], [])),
-        (next_token_loss, (np.ones((0, 3, 5)), np.zeros((0, 3), int)), "two"),
-        *((next_token_loss, (np.ones((1, 3, 5)), [ids]), "between 0 and 4") for ids in ([0, 5, 1], [0, 1, -1])),
-        *((next_token_loss, (np.ones(shape), [[0, 1, 2]]), "do not fit") for shape in ((1, 4, 5), (2, 3, 5), (3, 5))),
     ],
 )
 def test_arguments_that_do_not_fit_are_named(answer, arguments, words):
@@ -80,11 +75,6 @@ def test_every_head_of_the_real_model_uses_28_of_49_entries():
     np.testing.assert_allclose(masked_softmax(recording.scores, causal_mask(7)), recording.weights, atol=1e-5)
 
 
-def test_the_loss_of_the_cat_sat_by_hand():
-    logits = np.log([[[1.0, 2.0, 1.0], [1.0, 1.0, 6.0], [5.0, 1.0, 2.0]]])
-    assert next_token_loss(logits, np.array([[0, 1, 2]])) == pytest.approx((math.log(2) + math.log(4 / 3)) / 2)
-
-
 def test_pytorchs_two_attentions_disagree_on_what_true_means(rng):
     x = torch.from_numpy(rng.normal(size=(1, 4, 6)))
     module = torch.nn.MultiheadAttention(6, 1, batch_first=True, bias=False).double()
@@ -99,28 +89,6 @@ def test_pytorchs_softmax_gives_nan_for_an_empty_row_and_its_attention_gives_zer
     assert torch.softmax(torch.full((3,), -torch.inf), dim=-1).isnan().all()
     Q = rng.normal(size=(1, 2, 4))
     assert not torch_attention(Q, Q, Q, np.array([[False, False], [True, True]]))[0, 0].any()
-
-
-def empty_row_gradients(weights_of):
-    """Names of Q, K and V whose gradient holds nan, when the second of three rows is empty and not used."""
-    mask = torch.tensor([[True, False, False], [False, False, False], [True, True, False]])
-    q, k, v = (
-        part.clone().requires_grad_() for part in torch.from_numpy(np.random.default_rng(SEED).normal(size=(3, 3, 2)))
-    )
-    output = weights_of(q @ k.T, mask) @ v
-    output[[0, 2]].sum().backward()
-    return "".join(name for name, part in zip("QKV", (q, k, v)) if part.grad.isnan().any())
-
-
-def test_gradients_are_finite_only_where_the_empty_row_is_opened_before_the_softmax():
-    def repaired(scores, mask):
-        return (scores + torch.zeros(3, 3).masked_fill(~mask, -torch.inf)).softmax(-1).nan_to_num(0.0)
-
-    def opened(scores, mask):
-        hidden = scores.masked_fill(~mask, -torch.inf)
-        return hidden.masked_fill(~mask.any(-1, keepdim=True), 0.0).softmax(-1).masked_fill(~mask, 0.0)
-
-    assert (empty_row_gradients(repaired), empty_row_gradients(opened)) == ("QK", "")
 
 
 def test_half_precision_cannot_hold_minus_a_thousand_million():

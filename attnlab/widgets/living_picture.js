@@ -7,8 +7,9 @@ const CHAPTERS = {
   dot_products: ["Dot products", "A query meets a key: four products, and their sum is the score.", 7],
   softmax: ["Softmax", "Each row of scores bends into weights, which share one unit.", 6],
   attention: ["Attention", "Each output stacks up a share of every value, by its weights.", 7],
-  pytorch: ["PyTorch", "A gradient nudges the key of “cat”, so that “sat” reads more of it.", 6],
   masks: ["Masks", "The mask drops on the future. The weights that are left share the unit anew.", 5],
+  pytorch: ["PyTorch", "A gradient nudges the key of “cat”, so that “sat” reads more of it.", 6],
+  next_token: ["The next token", "Each row guesses the token that follows. The loss is what the right guesses cost.", 7],
   multi_head: ["Multi-head attention", "Four numbers split into two heads with a map each, and merge again.", 7],
   cross_attention: ["Cross-attention", "Queries come from one text, keys and values from another.", 6],
   positions: ["Positions", "Shuffled words keep their outputs, until each position adds a vector.", 10],
@@ -17,7 +18,9 @@ const CHAPTERS = {
   transformer_block: ["The transformer block", "The stream goes on: attention adds to it, then a network does.", 8],
   language_model: ["A language model", "The last output names the next token, which becomes a row. So it goes on.", 10],
   efficient_attention: ["Efficient attention", "The map is made tile by tile and never exists as a whole.", 8],
-  modern_attention: ["Today’s models", "A sink takes weight that no key deserves. It has no value, so outputs shrink.", 7],
+  steady_attention: ["Steady attention", "A sink takes weight that no key deserves. It has no value, so outputs shrink.", 7],
+  long_context: ["Long context", "Each token keeps two numbers. All keys and values are made from them.", 7],
+  mixture_of_experts: ["Experts", "A router gives each token three scores. It goes to two experts, and skips the third.", 7],
 };
 const STEMS = Object.keys(CHAPTERS);
 const MORPH = 600, STOP = 3400, HOLD = 600; // milliseconds: from stage to stage, and at a stop of the tour
@@ -34,6 +37,8 @@ const SHUFFLED = [1, 2, 0]; // where each word goes: sat the cat
 const LATER = 7; // how far the text is moved along
 const RATE = 1;
 const SINK = 1; // the score of the sink, in every row
+const ROUTER = [[2, 0, 0, 0], [0, 1, 0, 2], [1, 2, 0, 0]];
+const EXPERTS = [(x) => x, (x) => [...x].reverse(), (x) => times(x, 2)]; // what three experts make of a token
 const TILES = [[[0, 1], [0, 1]], [[0, 1], [2]], [[2], [0, 1]], [[2], [2]]]; // queries, keys
 
 const plus = (a, b) => a.map((x, c) => x + b[c]);
@@ -82,6 +87,13 @@ const NUMBERS = {
     return { steps };
   },
   masks: () => ({ before: attend(X, X, X), ...attend(X, X, X, { causal: true }) }),
+  next_token() { // each output meets the three tokens, and a softmax gives their probabilities
+    const { weights, outputs } = attend(X, X, X, { causal: true });
+    const powers = outputs.map((row) => X.map((x) => Math.exp(dot(row, x))));
+    const probabilities = powers.map((row) => times(row, 1 / sum(row)));
+    const losses = [0, 1].map((i) => -Math.log(probabilities[i][i + 1]));
+    return { weights, outputs, probabilities, losses, loss: sum(losses) / 2 };
+  },
   multi_head() {
     const heads = [0, 2].map((c) => X.map((x) => x.slice(c, c + 2))).map((part) => attend(part, part, part));
     return { before: attend(X, X, X), heads, outputs: X.map((_, i) => heads.flatMap((head) => head.outputs[i])) };
@@ -121,11 +133,27 @@ const NUMBERS = {
     });
     return { scores, outputs, steps };
   },
-  modern_attention() { // one more score in each row, with no value
+  steady_attention() { // one more score in each row, with no value
     const before = attend(X, X, X), extra = Math.exp(SINK);
     const left = before.powers.map((row) => sum(row) / (sum(row) + extra));
     return { before, sink: left.map((part) => 1 - part), weights: before.weights.map((row, i) => times(row, left[i])),
       outputs: before.outputs.map((row, i) => times(row, left[i])) };
+  },
+  long_context() { // two numbers per token, from which its key and its value are made
+    const latents = X.map((x) => [(x[0] + x[2]) / 2, (x[1] + x[3]) / 2]);
+    const made = latents.map(([a, b]) => [a, b, a, b]);
+    return { before: attend(X, X, X), latents, made, ...attend(X, made, made) };
+  },
+  mixture_of_experts() { // each token goes to the two experts with the largest logits
+    const logits = X.map((x) => ROUTER.map((row) => dot(x, row)));
+    const skipped = logits.map((row) => row.indexOf(Math.min(...row)));
+    const powers = logits.map((row, i) => row.map((y, e) => (e === skipped[i] ? 0 : Math.exp(y))));
+    const weights = powers.map((row) => times(row, 1 / sum(row)));
+    const outputs = X.map((x, i) => {
+      const made = EXPERTS.map((expert) => expert(x));
+      return x.map((_, c) => dot(weights[i], made.map((row) => row[c])));
+    });
+    return { logits, skipped, weights, outputs };
   },
 };
 
@@ -146,6 +174,8 @@ const TOLD = {
   pytorch: ({ steps }) => `Two steps against the gradient lower the loss from ${fmt(steps[0].loss)} to ${
     fmt(steps[2].loss)}: sat now gives cat the weight ${fmt(steps[2].weights[2][1])}.`,
   masks: (n) => `The three cells above the diagonal are masked. Row cat now has the weights ${inWords(n.weights[1])}.`,
+  next_token: (n) => `After the, cat has the probability ${fmt(n.probabilities[0][1])}; after the cat, sat has ${
+    fmt(n.probabilities[1][2])}. The loss is ${fmt(n.loss)}.`,
   multi_head: ({ heads }) => `Two maps. Row sat has the weights ${
     inWords(heads[0].weights[2])} in head 1 and ${inWords(heads[1].weights[2])} in head 2.`,
   cross_attention: (n) => `Two queries, le and chat, meet the keys of the, cat and sat. Chat has the weights ${
@@ -161,8 +191,12 @@ const TOLD = {
     }, each chosen by the largest of five probabilities.`,
   efficient_attention: (n) => `Four tiles, one after the other. In the end the output of sat is ${
     inWords(n.steps[3][2])}, as without tiles.`,
-  modern_attention: (n) => `With a sink of score ${SINK}, row sat has the weights ${inWords(n.weights[2])}, together ${
+  steady_attention: (n) => `With a sink of score ${SINK}, row sat has the weights ${inWords(n.weights[2])}, together ${
     fmt(1 - n.sink[2])}. The sink has the other ${fmt(n.sink[2])} and no value.`,
+  long_context: (n) => `Of sat, the two numbers ${inWords(n.latents[2])} are kept. With keys and values made from them, row sat has the weights ${
+    inWords(n.weights[2])}.`,
+  mixture_of_experts: (n) => `The logits of sat are ${n.logits[2].join(", ")}. It skips expert ${
+    n.skipped[2] + 1}, and the weights are ${inWords(n.weights[2])}.`,
 };
 
 function inWords(row) {
@@ -304,6 +338,16 @@ const SCENES = {
     });
     show(S.output, (i) => ({ o: 1, n: mix(n.before.outputs[i], n.outputs[i], anew) }));
   },
+  next_token(S, p, n) {
+    const guess = p(0.16, 0.46), cost = p(0.7, 0.84);
+    show([...S.query, ...S.key], { o: 0.3 });
+    show(S.output, (i) => ({ o: i < 2 ? 1 : 0.3, n: n.outputs[i] }));
+    show(S.cell, (at) => ({ o: at < 6 ? 1 : 1 - 0.7 * guess, hot: 1, said: at % 3 > (at - (at % 3)) / 3 ? guess : 1,
+      n: mix(n.weights.flat()[at], n.probabilities.flat()[at], guess) }));
+    [0, 1].forEach((i) => Object.assign(S.frame[i], { x: across(i + 1), y: down(i),
+      o: p(0.5 + 0.1 * i, 0.56 + 0.1 * i) }));
+    Object.assign(S.note[2], { text: `loss = (${n.losses.map((x) => fmt(x)).join(" + ")}) / 2 = ${fmt(n.loss)}`, o: cost });
+  },
   multi_head(S, p, { before, heads, outputs }) {
     const cut = p(0.03, 0.11), go = p(0.11, 0.36), hot = p(0.44, 0.56), grow = p(0.6, 0.78), merge = p(0.84, 0.97);
     [S.cell, S.half].forEach((map, head) => map.flat().forEach((cell, at) => {
@@ -438,7 +482,7 @@ const SCENES = {
     Object.assign(S.frame[2], { ...box, o: p(0, 0.04) - p(0.93, 0.97) });
     show(S.output, (i) => ({ o: 1, n: n[i] }));
   },
-  modern_attention(S, p, n) {
+  steady_attention(S, p, n) {
     const room = p(0.02, 0.26), come = p(0.24, 0.44), take = p(0.48, 0.82);
     const column = (j) => mix(across(j), 108 + 47 * j, room), xs = mix(STEP, [0, 9.5, 19, 28.5], room), w = mix(10, 7.5, room);
     show(S.query, { o: 0.3 });
@@ -452,6 +496,31 @@ const SCENES = {
       text: [...VOCABULARY.slice(0, 3), "sink"][j] } : {}));
     show(S.output, (i) => ({ o: 1, n: mix(n.before.outputs[i], n.outputs[i], take) }));
     Object.assign(S.note[0], { text: "no value", x: 271, y: 200, o: p(0.84, 0.94) });
+  },
+  long_context(S, p, n) {
+    const squeeze = p(0.06, 0.34), make = p(0.46, 0.78), two = (j) => [...n.latents[j], 0, 0];
+    const bars = (j) => ({ o: 1, n: mix(mix(X[j], two(j), squeeze), n.made[j], make),
+      xs: mix(mix(STEP, [13, 26, 26, 26], squeeze), STEP, make) });
+    show(S.query, { o: 0.3 });
+    show(S.key, bars);
+    show(S.value, bars);
+    show(S.cell, (at) => ({ o: 1, hot: 1, n: mix(n.before.weights.flat()[at], n.weights.flat()[at], make) }));
+    show(S.output, (i) => ({ o: 1, n: mix(n.before.outputs[i], n.outputs[i], make) }));
+    Object.assign(S.note[0], { text: "kept: two numbers", x: 198, y: 34, o: squeeze - make });
+  },
+  mixture_of_experts(S, p, n) {
+    const drop = (i) => p(0.3 + 0.08 * i, 0.46 + 0.08 * i), share = p(0.6, 0.78), add = p(0.76, 0.94);
+    show(S.head, (j) => (j < 3 ? { o: 1, text: `expert ${j + 1}` } : {}));
+    show(S.query, { o: 1 });
+    show(S.key, (e) => ({ o: 0.4, n: times(ROUTER[e], 0.5) }));
+    show(S.cell, (at) => ({ o: 1, hot: share, digits: share > 0.5 ? 2 : 0, said: p(0.02 * at, 0.08 + 0.02 * at),
+      n: mix(n.logits.flat()[at], n.weights.flat()[at], share) }));
+    S.lid.forEach((lid, i) => {
+      const e = n.skipped[i];
+      Object.assign(lid, { x: across(e), y: mix(-40, down(i), drop(i) ** 2), o: p(0.28 + 0.08 * i, 0.34 + 0.08 * i) });
+      S.cell[i][e].said *= 1 - drop(i);
+    });
+    show(S.output, (i) => ({ o: 1, n: times(n.outputs[i], add) }));
   },
 };
 

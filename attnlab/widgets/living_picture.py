@@ -11,8 +11,9 @@ STAGES = (
     "dot_products",
     "softmax",
     "attention",
-    "pytorch",
     "masks",
+    "pytorch",
+    "next_token",
     "multi_head",
     "cross_attention",
     "positions",
@@ -21,11 +22,14 @@ STAGES = (
     "transformer_block",
     "language_model",
     "efficient_attention",
-    "modern_attention",
+    "steady_attention",
+    "long_context",
+    "mixture_of_experts",
 )
 THE_CAT_SAT = np.array([[1.0, 0.0, 1.0, 0.0], [0.0, 1.0, 0.0, 1.0], [1.0, 1.0, 0.0, 0.0]])
 LE_CHAT = np.array([[2.0, 0.0, 1.0, 0.0], [0.0, 1.0, 0.0, 2.0]])
 ON_THE_MAT = np.array([[0.0, 0.0, 1.0, 1.0], [1.0, 0.0, 1.0, 0.0], [0.0, 1.0, 1.0, 0.0]])
+ROUTER = np.array([[2.0, 0.0, 0.0, 0.0], [0.0, 1.0, 0.0, 2.0], [1.0, 2.0, 0.0, 0.0]])
 QUERY, KEY, VALUE, TOKEN = "#0a6ed1", "#b35900", "#1a7f37", "#48566b"
 
 
@@ -165,11 +169,25 @@ def last_moment(stage):
         written = softmax(y @ y.T / 2 - 1e9 * later)
         shown |= dict(rows=["on", "the", "mat"], left=y, top=y, bottom=None, color=TOKEN, right=none)
         shown |= dict(maps=[np.where(later, np.nan, written)], title="the cat sat: on the mat")
-    elif stage == "modern_attention":
+    elif stage == "steady_attention":
         left = np.exp(scores).sum(axis=1, keepdims=True)
         left = left / (left + np.exp(1.0))
         shown |= dict(maps=[np.hstack([weights * left, 1 - left])], right=weights * left @ x)
         shown |= dict(title="a sink takes a share of each row, and has no value")
+    elif stage == "next_token":
+        guesses = softmax(causal @ x @ x.T)
+        shown |= dict(maps=[guesses], right=causal @ x, bottom=None, title="probabilities of the next token")
+    elif stage == "long_context":
+        made = np.tile((x[:, :2] + x[:, 2:]) / 2, 2)
+        kept = softmax(x @ made.T / 2)
+        shown |= dict(top=made, bottom=made, maps=[kept], right=kept @ made)
+        shown |= dict(title="keys and values, made from two numbers per token")
+    elif stage == "mixture_of_experts":
+        logits = x @ ROUTER.T
+        shares = softmax(np.where(logits == logits.min(axis=1, keepdims=True), -np.inf, logits))
+        made = np.stack([x, x[:, ::-1], 2 * x])
+        shown |= dict(top=ROUTER / 2, bottom=None, maps=[np.where(shares == 0, np.nan, shares)])
+        shown |= dict(right=np.einsum("ne,enc->nc", shares, made), title="each token goes to two of three experts")
     else:
         title = {"attention": "outputs: values, times weights, added up"}
         shown |= dict(maps=[weights], right=weights @ x)

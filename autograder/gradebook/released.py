@@ -31,7 +31,7 @@ def plans(gradebook: Gradebook, assignment: str, release: Path) -> dict[str, Pla
     found = {}
     for notebook in gradebook.find_assignment(assignment).notebooks:
         official = _official_cells(notebook)
-        known = catalog.exercises_of(notebook.name) if notebook.name in catalog.chapters() else None
+        known = catalog.exercises_in(notebook.name) if catalog.chapters_in(notebook.name) else None
         tested = [name for cell in official if (name := _hidden_test_of(cell))]
         gone = [name for name in tested if known is not None and name not in known]
         if tested and known is None:
@@ -50,8 +50,8 @@ def plans(gradebook: Gradebook, assignment: str, release: Path) -> dict[str, Pla
 
 def fingerprint(plans: dict[str, Plan], course: Path) -> str:
     """A hash of what a grade depends on: graded cells, points, the hidden tests' seed, the code behind points."""
-    chapters = {name: plan for name, plan in plans.items() if name in catalog.chapters()}
-    stamps = {name: _stamp(name, plan, course_seed(course)) for name, plan in chapters.items()}
+    chapters = {name: plan for name, plan in plans.items() if catalog.chapters_in(name)}
+    stamps = {name: _stamp(plan, course_seed(course)) for name, plan in chapters.items()}
     cells = {
         name: [asdict(cell) for cell in plan if cell.cell_type == "code" or cell.name is not None]
         for name, plan in plans.items()
@@ -59,10 +59,10 @@ def fingerprint(plans: dict[str, Plan], course: Path) -> str:
     return hashlib.sha256(json.dumps([stamps, cells], sort_keys=True).encode("ascii")).hexdigest()
 
 
-def _stamp(stem: str, plan: Plan, seed: int) -> str:
+def _stamp(plan: Plan, seed: int) -> str:
     """A hash of the seed and of the code that the points of a chapter's released exercises depend on."""
     names = dict.fromkeys(name for cell in plan if (name := _hidden_test_of(cell)))
-    recorded = sorted({check_data.graded_as(stem, name) for name in names})
+    recorded = sorted({check_data.graded_as(catalog.chapter_of(name), name) for name in names})
     return hashlib.sha256(f"{seed} {' '.join(recorded)}".encode()).hexdigest()[:20]
 
 

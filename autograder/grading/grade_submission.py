@@ -107,7 +107,7 @@ def grade(
 
 
 def _exercises(notebook: str) -> dict[str, Exercise]:
-    return catalog.exercises_of(notebook) if notebook in catalog.chapters() else {}
+    return catalog.exercises_in(notebook)
 
 
 class NotebookMatcher:
@@ -417,7 +417,8 @@ class NotebookGrade:
             return None, None  # a human's to grade, whatever was done
         report = self.evaluated.reports.get(exercise or "")
         if report is not None:
-            return (0.0, report.points) if report.bonus else (report.points, None)
+            # A stretch exercise may have been released with points of its own, before it became one.
+            return (0.0, report.points) if report.bonus and not cell.points else (report.points, None)
         return self._score_as_nbgrader(cell.name), None
 
     def _score_as_nbgrader(self, name: str | None) -> float | None:

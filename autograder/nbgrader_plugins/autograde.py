@@ -352,7 +352,7 @@ class TrustedAutograde(Autograde):
             {kind: dict(self.config[kind]) for kind in kinds if kind in self.config},
         )
         checked = {exercise_of(cell.name) for plan in plans.values() for cell in plan if cell.grade}
-        known = [name for stem in plans if stem in catalog.chapters() for name in catalog.exercises_of(stem)]
+        known = [name for notebook in plans for name in catalog.exercises_in(notebook)]
         hidden = hidden_tests.of_exercises(Path(self.coursedir.root), [name for name in known if name in checked])
         return messages.pack_assignment(
             plans,
@@ -376,7 +376,7 @@ class TrustedAutograde(Autograde):
     ) -> Iterator[tuple[str, str, datetime.datetime]]:
         """Each chapter among the notebooks, an earlier one that it builds on and that is not due, and until when."""
         now = datetime.datetime.now(datetime.UTC).replace(tzinfo=None)
-        for stem in set(notebooks) & set(catalog.chapters()) if not self.lend_before_due else ():
+        for stem in filter(catalog.chapters_in, set(notebooks)) if not self.lend_before_due else ():
             for earlier, when in prerequisites.not_due(stem, due, now).items():
                 yield stem, earlier, when
 

@@ -247,8 +247,8 @@ def _renew_penalties(plugin: ExportPlugin) -> None:
 def _headed(cell: scores.Cell) -> str:
     """A cell's exercise or name, and its points; those of a bonus are not among the points of the gradebook."""
     name = exercise_of(cell.name)
-    if name and not cell.max_score and cell.notebook in catalog.chapters():
-        if exercise := catalog.exercises_of(cell.notebook).get(name):
+    if name and not cell.max_score:
+        if exercise := catalog.exercises_in(cell.notebook).get(name):
             return f"{name} (+{exercise.points:g})"
     return f"{name or cell.name} ({cell.max_score:g})"
 

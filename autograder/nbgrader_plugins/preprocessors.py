@@ -28,7 +28,7 @@ class ExecuteWithReferences(Execute):
 
     def preprocess(self, nb, resources, *args, **kwargs):
         stem = resources["nbgrader"]["notebook"]
-        if stem not in catalog.chapters():  # an assignment of the instructor's own
+        if not catalog.chapters_in(stem):  # an assignment of the instructor's own
             return super().preprocess(nb, resources, *args, **kwargs)
         with prerequisites.importable(stem):
             return super().preprocess(nb, resources, *args, **kwargs)
@@ -41,7 +41,7 @@ class SaveGrades(SaveAutoGrades):
         cell, resources = super().preprocess_cell(cell, resources, cell_index)
         grade_id = nbgrader_of(cell).get("grade_id", "")
         exercise = catalog.all_exercises().get(exercise_of(grade_id))
-        if utils.is_grade(cell) and cell.cell_type == "code" and exercise and exercise.bonus:
+        if utils.is_grade(cell) and cell.cell_type == "code" and exercise and exercise.bonus and not nbgrader_of(cell)["points"]:
             grade = self.gradebook.find_grade(grade_id, self.notebook_id, self.assignment_id, self.student_id)
             grade.extra_credit = min(self._earned(cell), exercise.points)
             self.gradebook.db.commit()

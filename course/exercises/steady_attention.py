@@ -39,7 +39,7 @@ QK_NORM = "Normalized queries and keys"
 
 # soft_cap ------------------------------------------------------------------------------------------------------------
 
-soft_cap = Exercise(solutions.soft_cap, section=CAP, minutes=5, difficulty=1)
+soft_cap = Exercise(solutions.soft_cap, section=CAP, minutes=5, difficulty=1, bonus=True)
 SCORES = torch.tensor([[0.0, 1.0, -1.0], [5.0, -20.0, 400.0]], dtype=torch.float64)
 
 

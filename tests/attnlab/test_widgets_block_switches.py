@@ -6,7 +6,9 @@ import torch
 from attnlab.widgets import BlockSwitches
 from attnlab.widgets.block_switches import SIZES, SWITCHES
 from solutions.kv_cache import kv_cache_bytes
-from solutions.modern_attention import LatentAttention, MixtureOfExperts, QKNormAttention
+from solutions.long_context import LatentAttention
+from solutions.mixture_of_experts import MixtureOfExperts
+from solutions.steady_attention import QKNormAttention
 from solutions.transformer_block import SwiGLU
 from tests.attnlab.widget_page import state_of
 

@@ -9,7 +9,9 @@ from attnlab.widgets.living_picture import STAGES, last_moment
 from course import catalog
 from solutions.attention import scaled_dot_product_attention as attention
 from solutions.efficient_attention import online_softmax
-from solutions.modern_attention import softmax_with_sink
+from solutions.mixture_of_experts import route
+from solutions.next_token import next_token_loss
+from solutions.steady_attention import softmax_with_sink
 from tests.attnlab.widget_page import WAY, frame_clock, sets, sines, state_of
 
 X = np.array([[1.0, 0, 1, 0], [0, 1, 0, 1], [1, 1, 0, 0]])
@@ -96,10 +98,24 @@ def reference(state):
             found |= named(f"rounds.{at}", dict(logits=logits, probabilities=softmax(logits), next=logits.argmax()))
         window = table[[3, 0, 4]]
         return found | {"weights.3": attention(window, window, window, CAUSAL)[1]}
-    if stage == "modern_attention":
+    if stage == "steady_attention":
         scores, sink = torch.from_numpy(X @ X.T / 2)[None, None], torch.ones(1).double()
         weights = softmax_with_sink(scores, sink)[0, 0].numpy()
         return {"weights": weights, "outputs": weights @ X, "sink": 1 - weights.sum(axis=-1)}
+    if stage == "next_token":
+        found = attend(X, X, X, CAUSAL)
+        logits = found["outputs"] @ X.T
+        return found | {"probabilities": softmax(logits), "loss": next_token_loss(logits[None], np.array([[0, 1, 2]]))}
+    if stage == "long_context":
+        latents = (X[:, :2] + X[:, 2:]) / 2
+        made = np.hstack([latents, latents])
+        return {"latents": latents, "made": made, **attend(X, made, made)}
+    if stage == "mixture_of_experts":
+        logits = torch.from_numpy(X @ np.array([[2, 0, 0, 0], [0, 1, 0, 2], [1, 2, 0, 0]]).T)
+        chosen, experts = route(logits, 2)
+        weights = torch.zeros_like(logits).scatter(1, experts, chosen).numpy()
+        made = [X, X[:, ::-1], 2 * X]
+        return {"logits": logits, "weights": weights, "outputs": sum(w[:, None] * m for w, m in zip(weights.T, made))}
     return {"outputs": attention(X, X, X)[0], "steps.3": attention(X, X, X)[0]}
 
 
@@ -123,7 +139,7 @@ def test_each_tile_adds_what_online_softmax_adds(shown):
 @pytest.mark.parametrize("stage", STAGES)
 def test_the_printed_picture_has_the_last_moment_of_the_stage(stage):
     shown, expected = last_moment(stage), reference(dict(stage=stage))
-    if stage in ("attention", "cross_attention", "multi_head", "modern_attention"):
+    if stage in ("attention", "cross_attention", "multi_head", "steady_attention", "long_context", "mixture_of_experts"):
         np.testing.assert_allclose(shown["right"], expected["outputs"])
     if stage == "transformer_block":
         np.testing.assert_allclose(shown["right"], expected["after"])
@@ -180,13 +196,13 @@ ENDS = {
     "masks": ["1.00", "", "", "0.27", "0.73", "", "0.27", "0.27", "0.45"],
     "kv_cache": ["", "", "", "", "", "", "0.27", "0.27", "0.45"],
     "efficient_attention": [""] * 9,
-    "modern_attention": ["0.34", "0.12", "0.20", "0.12", "0.34", "0.20", "0.19", "0.19", "0.31"],
+    "steady_attention": ["0.34", "0.12", "0.20", "0.12", "0.34", "0.20", "0.19", "0.19", "0.31"],
 }
 CONTROLS = {
-    "its stages are the chapters in their order": (
+    "its stages are the chapters in their order, but for the last, which has a picture of its own": (
         LivingPicture(tour=True),
-        ({"[data-stop] => one.dataset.stop": list(STAGES)}, {"[data-stop] => one.dataset.stop": [*catalog.chapters()]}),
-        {"[data-stop]": 14, ".lp-title a": 0},
+        ({"[data-stop] => one.dataset.stop": list(STAGES)}, {"[data-stop] => one.dataset.stop": [*catalog.chapters()[:-1]]}),
+        {"[data-stop]": 17, ".lp-title a": 0},
     ),
     "the map shows the numbers of its stage in the end": (
         LivingPicture(),
@@ -199,7 +215,7 @@ CONTROLS = {
     ),
     "a press jumps to a chapter and its name is a link": (
         LivingPicture(tour=True, links={stage: f"#{stage}" for stage in STAGES}),
-        ("stop=rope", {"stage": "rope", ".lp-title": "9. RoPE", ".lp-title a@href": "#rope"}),
+        ("stop=rope", {"stage": "rope", ".lp-title": "10. RoPE", ".lp-title a@href": "#rope"}),
         ("stop=masks: Enter", {".lp-title a@href": "#masks"}),
     ),
     "where motion is unwanted it stays at its end and goes step by step": (
@@ -275,6 +291,6 @@ def test_the_tour_goes_on_by_itself_and_stops_when_asked(shown):
     stop = "(document.querySelector('[data-go=play]').click(), true)"
     view.page.wait_for_function(f"model.get('stage') === 'transformer_block' && {stop}")
     assert view.part("go", "play").inner_text() == "Play"
-    assert view.texts(".lp-title") == ["11. The transformer block"]
+    assert view.texts(".lp-title") == ["12. The transformer block"]
     assert view.locator("[aria-current=step]").get_attribute("data-stop") == "transformer_block"
     stays(view)
