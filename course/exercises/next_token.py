@@ -306,12 +306,17 @@ def large_logits(rng):
         tokens=np.array([[0, 2, 1]]),
         loss_mask=np.array([[True, True, False]]),
     )
+    yield dict(
+        logits=np.array([[[-1000.0, -1003.0], [2.0, 1.0], [0.0, 1.0]]]),
+        tokens=np.array([[1, 1, 0]]),
+        loss_mask=np.array([[False, True, False]]),
+    )
     yield _batch(rng, 2, 4, 5, 3, scale=2000.0)
     yield _batch(rng, 3, 3, 4, 2, scale=1000.0)
 
 
 masked_next_token_loss.unchanged(
-    lambda rng: _batch(rng, 2, 4, 3, 3),
+    lambda rng: dict(_batch(rng, 2, 4, 3, 3), loss_mask=np.array([[True, False, True, True], [True, True, False, True]])),
     rtol=NEARLY,
     hint="Work on new arrays: `loss_mask[:, 0] = False` writes into the caller's.",
 )

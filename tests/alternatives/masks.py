@@ -49,6 +49,28 @@ def window_as_a_sum_of_diagonals(n, window):
     return sum(np.eye(n, k=-step) for step in range(min(window, n))) > 0
 
 
+# document_mask
+
+def document_by_loops(document_ids):
+    ids = np.array(document_ids)
+    mask = np.zeros((*ids.shape, ids.shape[-1]), dtype=bool)
+    for place in np.ndindex(ids.shape):
+        for key in range(place[-1] + 1):
+            mask[(*place, key)] = ids[(*place[:-1], key)] == ids[place]
+    return mask
+
+
+def document_by_differences(document_ids):
+    ids = np.asarray(document_ids, dtype=np.int64)
+    differences = np.subtract.outer(ids, ids) if ids.ndim == 1 else ids[..., None] - ids[..., None, :]
+    return np.logical_and(differences == 0, np.tri(ids.shape[-1]))
+
+
+def document_by_torch(document_ids):
+    ids = torch.as_tensor(np.array(document_ids))
+    return (ids.unsqueeze(-1) == ids.unsqueeze(-2)).tril().numpy()
+
+
 # masked_softmax
 
 def softmax_by_torch(scores, mask):
@@ -111,6 +133,7 @@ ALTERNATIVES = {
     "causal_mask": [causal_by_torch, causal_by_turning_round],
     "padding_mask": [padding_by_torch, padding_by_a_table_of_all_lengths],
     "sliding_window_mask": [window_between_two_triangles, window_as_a_sum_of_diagonals],
+    "document_mask": [document_by_loops, document_by_differences, document_by_torch],
     "masked_softmax": [softmax_by_torch, softmax_by_log_sum_exp, softmax_by_a_masked_array],
     "causal_attention": [attention_prefix_by_prefix, attention_divided_at_the_end],
 }

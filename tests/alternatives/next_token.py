@@ -49,6 +49,34 @@ def loss_that_checks_what_it_uses(logits, tokens):
     return float(-logs.numpy()[np.arange(len(targets)), targets].mean())
 
 
+# masked_next_token_loss
+
+def masked_by_ignore_index(logits, tokens, loss_mask):
+    targets = torch.tensor(np.where(loss_mask, tokens, -100)[:, 1:].reshape(-1))
+    if not (targets >= 0).any():
+        return 0.0
+    guesses = torch.tensor(logits, dtype=torch.float64)[:, :-1].flatten(0, 1)
+    return F.cross_entropy(guesses, targets, ignore_index=-100).item()
+
+
+def masked_guess_by_guess(logits, tokens, loss_mask):
+    losses = []
+    for b, t in zip(*np.nonzero(loss_mask)):
+        if t > 0:
+            guess = logits[b, t - 1] - max(logits[b, t - 1])
+            losses.append(math.log(sum(map(math.exp, guess))) - guess[tokens[b, t]])
+    return sum(losses) / max(len(losses), 1)
+
+
+def masked_by_logaddexp(logits, tokens, loss_mask):
+    batch, n = np.nonzero(np.asarray(loss_mask)[:, 1:])
+    if len(batch) == 0:
+        return np.float64(0)
+    totals = np.logaddexp.reduce(logits[batch, n], axis=-1)
+    return np.mean(totals - logits[batch, n, tokens[batch, n + 1]])
+
+
 ALTERNATIVES = {
     "next_token_loss": [loss_by_torch, loss_guess_by_guess, loss_by_logaddexp, loss_that_checks_what_it_uses],
+    "masked_next_token_loss": [masked_by_ignore_index, masked_guess_by_guess, masked_by_logaddexp],
 }

@@ -7,6 +7,9 @@ import numpy as np
 from tests.alternatives.masks import (
     attention_divided_at_the_end,
     causal_by_torch,
+    document_by_differences,
+    document_by_loops,
+    document_by_torch,
     padding_by_a_table_of_all_lengths,
     padding_by_torch,
     softmax_by_a_masked_array,
@@ -40,6 +43,12 @@ UNSEEN = {
     "sliding_window_mask": [
         (changed(window_between_two_triangles, "-window)", "-window - 1)"), "does not count the token itself"),
         (changed(window_as_a_sum_of_diagonals, 'raise ValueError("window")', "window = 1"), None),
+    ],
+    "document_mask": [
+        (changed(document_by_differences, "== 0", ">= 0"), "compared with >="),
+        (changed(document_by_loops, "range(place[-1] + 1)", "range(place[-1])"), "diagonal is missing"),
+        (changed(document_by_torch, ".tril()", ""), "future is visible"),
+        (changed(document_by_loops, "np.array(document_ids)", "np.array(document_ids, dtype=bool)"), None),
     ],
     "masked_softmax": [
         (changed(softmax_by_a_masked_array, "scores, mask = np", "if scores.dtype.kind == 'f':\n        "

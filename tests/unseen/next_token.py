@@ -2,7 +2,14 @@
 
 import numpy as np
 
-from tests.alternatives.next_token import loss_by_logaddexp, loss_guess_by_guess, loss_that_checks_what_it_uses
+from tests.alternatives.next_token import (
+    loss_by_logaddexp,
+    loss_guess_by_guess,
+    loss_that_checks_what_it_uses,
+    masked_by_ignore_index,
+    masked_by_logaddexp,
+    masked_guess_by_guess,
+)
 from tests.unseen.parts import changed
 
 LOSS = "np.mean(np.logaddexp.reduce(logits, axis=-1)[:, :-1] - logits[batch, n, tokens[:, 1:]])"
@@ -19,5 +26,14 @@ UNSEEN = {
                  "tokens[:len(logits), :len(logits[0])])"), None),
         (changed(loss_that_checks_what_it_uses, "range(vocab)", "range(vocab + 1)"), None),
         (lambda logits, tokens: loss_by_logaddexp(logits, tokens.astype(np.int8)), None),
+    ],
+    "masked_next_token_loss": [
+        (changed(masked_guess_by_guess, "logits[b, t - 1] - max(logits[b, t - 1])", "logits[b, t] - max(logits[b, t])"),
+         "The targets are not shifted"),
+        (changed(masked_guess_by_guess, "max(len(losses), 1)", "len(tokens)"), "number of rows"),
+        (changed(masked_by_logaddexp, "[:, 1:]", "[:, :-1]"), "mask is not shifted"),
+        (changed(masked_by_ignore_index, "ignore_index=-100", "ignore_index=-100, reduction='sum'"), "are summed"),
+        (changed(masked_by_logaddexp, "    if len(batch) == 0:\n        return np.float64(0)\n", ""), "is nan"),
+        (changed(masked_guess_by_guess, "if t > 0", "if t > 1"), None),
     ],
 }

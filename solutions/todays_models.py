@@ -1,0 +1,1 @@
+"""The capstone on today's models has no exercise: its page wires the answers of earlier chapters together."""
