@@ -45,7 +45,7 @@ def check(answer):
         outcomes = None if problem else outcomes_of(answer, material)
         report = judge(material, outcomes) if outcomes else no_answer(material, problem)
         if outcomes and not report.passed and not report.not_done:
-            notices += _diagnosis(answer, material, outcomes)
+            notices += _diagnosis(answer, material, outcomes, any(found.misconception for found in report.findings))
         report = library_calls.without_points(report, library_calls.uses_of(answer, material))
     except KeyboardInterrupt as error:
         raise Interrupted(answer, error) from None
@@ -103,10 +103,14 @@ def _silence():
         yield
 
 
-def _diagnosis(answer, material: dict, outcomes) -> Iterator[str | None]:
-    """Sentences on why an answer fails, beyond what its results show."""
+def _diagnosis(answer, material: dict, outcomes, named: bool) -> Iterator[str | None]:
+    """Sentences on why an answer fails, beyond what its results show.
+
+    named: whether its mistake has a name, so that an argument without use explains nothing more
+    """
     yield _fails_itself(answer, material)
-    yield from diagnosis.unused_arguments(answer)
+    if not named:
+        yield from diagnosis.unused_arguments(answer)
     yield _raised(answer, material, outcomes)
     if any("error" in got and got["error"]["type"] == "StillRunning" for row in outcomes for got in row):
         yield (

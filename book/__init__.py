@@ -75,11 +75,11 @@ def steps() -> dict:
 def setup(app):
     """Register the nodes, directives, transforms and settings with Sphinx, and all steps."""
     from book.chapter_pages import folded_cells
-    from book.directives import front_page, living_picture, quiz
+    from book.directives import course_facts, front_page, living_picture, quiz
     from book.pages import bibliography, external_links, mathematics, metadata, slim_pages
 
-    parts = (quiz, living_picture, mathematics, folded_cells, external_links, bibliography, metadata, front_page)
-    for part in (*parts, slim_pages):
+    parts = (quiz, living_picture, course_facts, mathematics, folded_cells, external_links, bibliography, metadata)
+    for part in (*parts, front_page, slim_pages):
         part.setup(app)
     for event, functions in steps().items():
         others = functions.index(OTHERS)

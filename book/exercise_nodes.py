@@ -38,11 +38,12 @@ def put_after(node: nodes.Element, new: nodes.Node) -> None:
     node.parent.insert(node.parent.index(node) + 1, new)
 
 
-def put_below_title(doctree, html: str) -> None:
-    """Put HTML below the page's title, and above HTML that was put there before."""
-    title = next(doctree.findall(nodes.title), None)
-    if title is not None:
-        put_after(title, raw(html))
+def put_below_opening(doctree, html: str) -> None:
+    """Put HTML below a page's opening (title, first paragraphs, picture), and above HTML that was put there before."""
+    page = next(doctree.findall(nodes.section), None)
+    if page is not None:
+        ends = (at for at, one in enumerate(page) if isinstance(one, nodes.section) or one.get("below_opening"))
+        page.insert(next(ends, len(page)), raw(html, below_opening=True))
 
 
 def put_below_check(cell: nodes.Element, html: str) -> None:

@@ -97,7 +97,8 @@ def test_requirements_have_upper_bounds():
 
 @pytest.mark.parametrize("stem", catalog.chapters())
 def test_a_chapters_stem_names_its_files_in_every_folder(stem):
-    programs = [f"{folder}/{stem}.py" for folder in ("solutions", "course/exercises", "tests/alternatives")]
+    folders = ["solutions", "course/exercises", *["tests/alternatives", "tests/unseen"] * bool(catalog.exercises_of(stem))]
+    programs = [f"{folder}/{stem}.py" for folder in folders]
     for path in (f"chapters/{stem}.md", f"tests/test_{stem}.py", *programs):
         assert (ROOT / path).is_file(), path
 
@@ -128,7 +129,7 @@ def test_a_package_is_at_most_nine_imports_deep(package):
 def test_a_folder_holds_at_most_sixteen_modules(package):
     for folder in (ROOT / package, *(ROOT / package).rglob("*/")):
         modules = [path.name for path in folder.glob("*.py") if path.name != "__init__.py"]
-        if folder != ROOT / "attnlab" / "widgets":  # a module for each widget
+        if folder not in (ROOT / "attnlab" / "widgets", ROOT / "course" / "exercises"):  # one per widget, or chapter
             assert len(modules) <= 16, (folder, sorted(modules))
 
 

@@ -97,7 +97,7 @@ def _lower(words: str) -> str:
 
 def _on_arrays(known) -> Relation | None:
     if _is_scarce(known):
-        return None
+        return _rounded_count(known)
     relates = _OF_VALUES if any(case.scattered for case, _, _ in known) else _ON_ARRAYS
     return next((found for relate in relates if (found := relate(known))), None)
 
@@ -466,6 +466,28 @@ def _precision(known):
         return Relation("digits", words, words)
 
 
+EXACT_IN_SINGLE = 2**24  # float32 holds each whole number up to here
+
+
+def _rounded_count(known):
+    """A large whole number that is right to about the digits that single precision holds."""
+
+    def is_rounded(case, a, b):
+        return (
+            a.dtype.kind in "iu"
+            and _real(a, b)
+            and np.any(np.abs(a) > EXACT_IN_SINGLE)
+            and np.allclose(b, a, rtol=1e-6, atol=0)
+        )
+
+    if _all(known, is_rounded):
+        words = (
+            "The number is right to about seven digits: on the way it was a float of single precision, which cannot "
+            "hold so large a whole number. Compute with whole numbers alone."
+        )
+        return Relation("precision", words, words)
+
+
 def _is_permuted(case, a, b):
     """The right numbers, each as often as it should be, in the wrong positions."""
     return (
@@ -475,6 +497,15 @@ def _is_permuted(case, a, b):
         and a.size >= 4
         and case.within(np.sort(a, axis=None), np.sort(b, axis=None))
     )
+
+
+def _permuted(known):
+    if _all(known, _is_permuted):
+        reshaped = any(a.shape != b.shape for _, a, b in known)
+        words = "All the right numbers are there, but " + (
+            "in a different shape, and not always in the right order." if reshaped else "in the wrong positions."
+        )
+        return Relation("places", words, words, exact=False)
 
 
 def _signs_differ(case, a, b):
@@ -751,16 +782,18 @@ _OF_VALUES = (
     _by_argument,
     _same("logarithm", "The answer gives the logarithm of what was expected.", _is_logarithm),
     _precision,
+    _rounded_count,
     _nan,
 )
 _ON_ARRAYS = (
-    *_OF_VALUES[:-2],
+    *_OF_VALUES[:-3],
     _axes,
     _moved_along,
     _other_shape,
     _precision,
+    _rounded_count,
     _rows,
-    _same("places", "All the right numbers are there, but in the wrong positions.", _is_permuted, exact=False),
+    _permuted,
     _lengths,
     _nan,
     _one_way,
@@ -808,6 +841,8 @@ def _traits(inputs: schema.Case, names: set[str]) -> Iterator[str]:
     arrays = {name: array for name, value in inputs.items() if (array := _numbers(value)) is not None}
     for name, value in inputs.items():
         yield f"`{name}` is given"
+        if value is not None:
+            yield f"`{name}` is not None"
         if isinstance(value, (bool, str, type(None))):
             yield f"`{name}` is {value}"
         elif name in arrays and arrays[name].ndim == 0 and arrays[name].dtype.kind == "i":

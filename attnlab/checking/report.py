@@ -113,7 +113,7 @@ def notes(report: Report):
         # A hint on how to get the numbers right does not help if there were no numbers at all.
         astray = finding.kind in {"none", "type", "dtype", "refused"} or finding.kind == "error" and not any_passed
         hint = [f"Hint: {finding.hint}"] if finding.hint and not finding.misconception and not astray else []
-        kept = [f"Paid for once: here, {_kept(finding)}."] if finding.follows else []
+        kept = [f"Paid for in another line: {_kept(finding)}."] if finding.follows else []
         yield finding, finding.title, [part for part in (finding.fact, said, *hint, *kept) if part], lines * (not shown)
         shown = shown or bool(lines)
 

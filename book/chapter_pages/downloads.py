@@ -40,7 +40,7 @@ def add_link(app, doctree, docname) -> None:
                 end += 1
             link.parent.insert(end, nodes.Text(size))
     if stem is not None:
-        exercise_nodes.put_below_title(
+        exercise_nodes.put_below_opening(
             doctree,
             f'<p class="chapter-download"><a href="../{FOLDER}/{stem}.ipynb" download="{stem}.ipynb" '
             f'data-wheel="../{FOLDER}/{cells.wheel_name()}">'

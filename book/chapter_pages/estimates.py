@@ -1,6 +1,6 @@
 """Say how long a chapter or an exercise takes.
 
-The times are under a chapter's title, on each exercise's card, and in the list of chapters on the first page. All are
+The times are below a chapter's opening, on each exercise's card, and in the lists of chapters on the first page. All are
 estimates; `course.effort` says how they are made.
 """
 
@@ -15,13 +15,13 @@ from course import catalog, effort
 
 
 def add(app, doctree, docname) -> None:
-    """Put how long a chapter takes below its title, and after its link in the list of the first page."""
+    """Put how long a chapter takes below its opening, and after its link in the lists of the first page."""
     if app.builder.format != "html":
         return
     stem = exercise_nodes.chapter_of(docname)
     if stem is not None:
         words = effort.of_chapter(stem)
-        exercise_nodes.put_below_title(doctree, f'<p class="effort">{words[0].upper()}{words[1:]} (estimates)</p>')
+        exercise_nodes.put_below_opening(doctree, f'<p class="effort">{words[0].upper()}{words[1:]} (estimates)</p>')
     elif docname == app.config.root_doc:
         for item in doctree.findall(nodes.list_item):
             _add_to_item(item)

@@ -36,7 +36,7 @@ def add_controls(app, doctree, docname) -> None:
         for name, cell in exercises:
             exercise_nodes.put_below_check(cell, DONE.format(name=name))
         quizzes = len(list(doctree.findall(quiz)))
-        exercise_nodes.put_below_title(doctree, BAR.format(stem=stem, total=len(exercises) + quizzes))
+        exercise_nodes.put_below_opening(doctree, BAR.format(stem=stem, total=len(exercises) + quizzes))
     elif docname == app.config.root_doc:
         chapters = next(doctree.findall(nodes.enumerated_list), None)
         if chapters is not None:

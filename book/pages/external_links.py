@@ -71,7 +71,7 @@ def add_notebook_links(app, doctree, docname) -> None:
     """Put the links that open a chapter's notebook below its title."""
     stem = exercise_nodes.chapter_of(docname)
     if app.builder.format == "html" and stem is not None and (links := notebook_links(stem, app.config.launch)):
-        exercise_nodes.put_below_title(doctree, f'<p class="chapter-launch">{links}</p>')
+        exercise_nodes.put_below_opening(doctree, f'<p class="chapter-launch">{links}</p>')
 
 
 def report_address(given) -> str:

@@ -5,6 +5,8 @@ cases are there for mistakes that cannot run on anything else, such as keys made
 case the batch is as large as the number of heads, since a mask that meets the heads cannot run otherwise.
 """
 
+import itertools
+
 import numpy as np
 import torch
 
@@ -132,7 +134,7 @@ def perturbed(rng):
 
 
 def _placed(rng):
-    for mask, dtype in ((None, torch.float32), (_mask("11111", "11010"), torch.float32), (None, torch.bfloat16)):
+    for mask, dtype in itertools.product((None, _mask("11111", "11010")), (torch.float32, torch.bfloat16)):
         yield dict(_layer(rng, 4, 2, 2, 3, 5, dtype), kv_mask=mask)
 
 
@@ -479,6 +481,12 @@ def whole_number(rng):
 COUNT = "2 * n_q * n_kv * d_model"
 
 attention_multiply_adds.mistakes(
+    edit(COUNT, "int(torch.tensor([2.0, n_q, n_kv, d_model]).prod())",
+         "The product is taken in floats of single precision, which keep about seven digits. Multiply Python's whole "
+         "numbers; they are exact, however large."),
+    edit(COUNT, "n_q * n_kv * (d_model - 1) + n_q * d_model * (n_kv - 1)",
+         "Only the additions are counted, one fewer than products in each sum. Every product is one multiply-add, the "
+         "first of a sum too: d_model for a score, n_kv for a number of the output."),
     edit("2 * ", "",
          "Only one of the two products is counted. There are the scores, and there is the weighted sum of the values: "
          "equally many multiply-adds each."),

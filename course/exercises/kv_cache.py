@@ -107,7 +107,7 @@ def _pattern(n, first):
     points=2,
     probe=probes.steps,
     hint="Tokens are the third axis of (batch, n_kv_heads, n, d): join old and new there, keys with keys and values "
-    "with values, keep the result and return both.",
+    "with values (which may be wider or narrower), keep the result and return both.",
 )
 def so_far(rng):
     yield dict(init={}, steps=[_append(rng, 1, 1, 1, 2), _append(rng, 1, 1, 1, 2)])
@@ -162,15 +162,15 @@ def grows(rng):
 
 
 def _two_dtypes(rng):
-    narrow = [_append(rng, 1, 2, n, 1, dtype=torch.float32) for n in (2, 1)]
-    yield dict(probe="steps", init={}, steps=narrow)
+    for dtype in (torch.float32, torch.bfloat16):
+        yield dict(probe="steps", init={}, steps=[_append(rng, 1, 2, n, 1, dtype=dtype) for n in (2, 1)])
     yield dict(probe="steps", init={}, steps=[_append(rng, 1, 2, 1, 1), _append(rng, 1, 2, 2, 1)])
 
 
 KVCache.any_device(
     _two_dtypes,
     title="keeps the kind of number, and the device",
-    hint="float32 in, float32 out, and float64 for float64. If you create tensors, create them like k: "
+    hint="bfloat16 in, bfloat16 out, and float64 for float64. If you create tensors, create them like k: "
     "`k.new_empty(...)` has its dtype and device.",
 )
 
@@ -590,6 +590,7 @@ kv_cache_bytes = Exercise(solutions.kv_cache_bytes, section=MEMORY, minutes=5, d
 def counts(rng):
     yield dict(n_layers=1, n_kv_heads=1, d_head=4, seq_len=3)
     yield dict(n_layers=32, n_kv_heads=8, d_head=128, seq_len=8192)
+    yield dict(n_layers=32, n_kv_heads=8, d_head=128, seq_len=2**20)  # more than a number of 32 bits can hold
     for layers, heads, width, tokens in rng.integers((2, 2, 3, 5), (40, 17, 130, 3000), size=(3, 4)).tolist():
         yield dict(n_layers=layers, n_kv_heads=heads, d_head=width, seq_len=tokens)
 
@@ -609,7 +610,7 @@ def counts_batches(rng):
     "is a whole number, and 0 before the first token",
     points=1,
     probe=probes.whole,
-    hint="A product of whole numbers is whole. Nothing needs to be divided; `/` makes a float.",
+    hint="A product of whole numbers is whole (`/` would make a float), and a cache that holds 0 tokens takes 0 bytes.",
 )
 def whole_bytes(rng):
     layers, heads, tokens = (int(size) for size in rng.integers((2, 2, 10), (40, 17, 99)))
@@ -619,6 +620,14 @@ def whole_bytes(rng):
 
 
 kv_cache_bytes.mistakes(
+    edit("seq_len * batch", "(seq_len or 1) * batch",
+         "A cache without tokens is counted as if it held one. Before the first token it is empty: 0 bytes."),
+    edit("seq_len * batch", "(seq_len * (seq_len + 1) // 2) * batch",
+         "1 + 2 + ... + seq_len rows are counted, as if each step stored all tokens again. A cache keeps one row per "
+         "token."),
+    edit("return 2 * numbers * bytes_per_element", "total = (2 * numbers * bytes_per_element) % 2**32\n"
+         "    return total - 2**32 * (total >= 2**31)",
+         "The product overflows a number of 32 bits. Multiply Python's whole numbers, which have no limit."),
     edit("2 * numbers", "numbers",
          "The 2 is missing: each token has a key and a value."),
     edit("n_layers * ", "",

@@ -287,4 +287,34 @@ MixtureOfExperts.mistakes(
 
 # The question graded by hand -----------------------------------------------------------------------------------------
 
-written = Written(points=3, rubric="""TODO""")
+written = Written(
+    points=3,
+    rubric="""
+One point each:
+
+1. **What a token saves.** 51 - 48 = 3 billion are used by every token, and 4 of 64 experts are another 3 billion: 6
+   billion is right. The multiply-adds are those of a model of 6 billion. The memory is not: all 51 billion parameters
+   must be held, 102 GB, since the next token may choose other experts. Half a point without the memory.
+2. **Reading.** With one user a step reads 6 billion parameters, 12 GB, about an eighth of 102 GB. With 64 users an
+   expert stays unread with the probability (60/64)^64 = 0.016, so 98% of the experts are read: 6 + 94.5 GB, about 100
+   GB. Where reading limits the time of a step, the server is hardly faster than with a dense model; the claim holds for
+   one user, or where arithmetic is the limit, as for long prompts. Half a point without a number for 64 users.
+3. **Doubts and a comparison.** Two of: choices are not independent (words repeat, users write on like subjects), so
+   fewer experts are read, and some are busy; where experts are on several processors, all wait for the busiest, and
+   tokens have to be sent there; caches are read as well, and grow with users and lengths; small products are less
+   efficient. The fair comparison is with a dense model of equal *quality*, or equal training cost, trained on the same
+   tokens, on the same machines, at several batch sizes: tokens per second, memory and loss. Half a point for one half.
+
+Model answer. "3 billion parameters are used by every token, and 4 of 64 experts are 48 / 16 = 3 billion more, so 6
+billion is right. A token saves multiply-adds. It saves no memory: the model needs 102 GB, as a dense one of its size. A
+step for one user reads 12 GB. For 64 users, an expert is left out with a probability of 0.016, so nearly all are read,
+about 100 GB, and a server that waits for memory gains almost nothing. For prompts, which are limited by arithmetic, the
+claim is nearer to the truth. Real choices are not independent, so I would count the experts that are really read; and
+if they are on eight processors, each layer waits for the busiest. I would compare with a dense model that reaches the
+same loss with the same training cost, probably far smaller than 51 billion, at 1, 8 and 64 users: tokens per second,
+memory, quality."
+
+Common half answers: "only 6 billion have to be loaded" (the choice differs for each token and layer); 64 times 12 GB
+(an expert that several users choose is read once); a comparison with a dense model of 51 billion parameters alone.
+""",
+)

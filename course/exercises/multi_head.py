@@ -4,6 +4,8 @@ Every size differs from every other wherever it can, so that a swapped axis or a
 number of heads are equal, that is on purpose: a mask per batch entry can then be mistaken for one per head.
 """
 
+import itertools
+
 import torch
 
 from attnlab.checking import probes
@@ -110,7 +112,7 @@ split_heads.mistakes(
 
 # merge_heads ---------------------------------------------------------------------------------------------------------
 
-merge_heads = Exercise(solutions.merge_heads, section=MERGE, minutes=10, difficulty=1)
+merge_heads = Exercise(solutions.merge_heads, section=MERGE, minutes=5, difficulty=1)
 
 
 @merge_heads.property(
@@ -335,7 +337,7 @@ MultiHeadAttention.gradients(
 MultiHeadAttention.any_device(
     lambda rng: [
         dict(**_layer(rng, d_model=6, n_heads=2, batch=1, n=3, dtype=dtype), mask=mask)
-        for mask, dtype in ((None, torch.float32), (_lower(3), torch.float32), (None, torch.bfloat16))
+        for mask, dtype in itertools.product((None, _lower(3)), (torch.float32, torch.bfloat16))
     ],
     title="works in the precision and on the device of its input",
     rtol=0.1,
@@ -572,14 +574,14 @@ MultiHeadAttention.mistakes(
          "convert the weights back afterwards, `.to(scores.dtype)`.", see=MASKS,
          also={"shares @ v": "shares.to(v.dtype) @ v"}),
     edit("~mask if", "mask.logical_not_() if",
-         "The caller's mask is inverted in place. A method whose name ends in an underscore writes into its tensor; "
-         "`~mask` makes a new one.", see=MASKS),
+         "The caller's mask is changed in place. A method whose name ends in an underscore writes into its tensor; "
+         "`unsqueeze` and `~mask` make a new one.", see=MASKS),
 )  # fmt: skip
 
 
 # attention_parameters ------------------------------------------------------------------------------------------------
 
-attention_parameters = Exercise(solutions.attention_parameters, section=COST, minutes=10, difficulty=1)
+attention_parameters = Exercise(solutions.attention_parameters, section=COST, minutes=5, difficulty=1)
 
 
 def _sizes(rng, *heads):
@@ -624,6 +626,8 @@ def counts_in_whole_numbers(rng):
 
 
 attention_parameters.mistakes(
+    edit("4 * inputs * d_model", "4 * (d_model ^ 2) + 4 * d_model * bias",
+         "`^` is not a power in Python but XOR, an operation on bits. Write d_model**2."),
     edit("4 *", "3 *",
          "W_o is not counted. There are four matrices: for queries, keys, values, and the mix of the heads."),
     edit("4 *", "4 * n_heads *",

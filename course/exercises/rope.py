@@ -76,7 +76,8 @@ def other_bases(rng):
     points=1,
     rtol=1e-5,
     atol=1e-9,
-    hint="With d_head 2 there is one pair, and its frequency is 1.",
+    hint="With d_head 2 there is one pair, and its frequency is 1, whatever the base. With d_head 6 and base 100 there "
+    "are three: 1, 0.2154 and 0.0464.",
 )
 def one_pair(rng):
     yield dict(d_head=2)

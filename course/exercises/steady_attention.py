@@ -574,4 +574,35 @@ QKNormAttention.mistakes(
 
 # The question graded by hand -----------------------------------------------------------------------------------------
 
-written = Written(points=3, rubric="""TODO""")
+written = Written(
+    points=3,
+    rubric="""
+One point each:
+
+1. **The gradient.** With a score of 900 one key has nearly all the weight, so p (1 - p) is 0 in float32: no gradient
+   reaches the scores that could correct the choice. (In bfloat16 a step at 900 is 4.) It does not prove the cause:
+   large scores and a loss at guessing may both come from a learning rate that is too high elsewhere, as in the
+   feed-forward networks. Half a point without the doubt.
+2. **The price.** Choosing is possible: with one key at +11.3 and 999 at -11.3 the weight of the one is 1 / (1 + 999
+   e^-22.6), which is 1 but for about 1.5e-7; with the others at 0 it is still 0.988. Learned factors raise the bound.
+   Silence has nothing to do with QK-norm: without a sink the weights sum to 1, with it or without it. A head needs a
+   sink (a learned score or a first token) or a gate. With a sink of 0, a thousand keys at -11.3 sum to 0.012. Half a
+   point for one of the two.
+3. **The runs.** The same model, data and number of steps, with and without the norms and nothing else changed, at
+   several learning rates, 0.001 and 0.01 among them, each from several seeds; the largest score and the loss at the
+   end, on held-out text. It helps if the runs at 0.01 learn with the norms and not without, and if the best loss over
+   all rates is better or the range of good rates wider. Half a point if seeds or other rates are missing.
+
+Model answer. "At a score of 900 the softmax gives one key all the weight. Its derivative p (1 - p) is 0, so a wrong
+choice is never corrected. That fits a loss at guessing, but it does not prove the cause: the scores may be a symptom of
+steps that are too large everywhere. The price is not real. If one key reaches 11.3 and 999 reach -11.3, the one gets
+all but about a ten-millionth; even against zeros it gets 99%. And silence does not depend on the size of scores, since
+a softmax sums to 1 in any case. For that a head needs a sink or a gate; with a sink of 0 a thousand keys at -11.3 get
+1% together. Before I believe in QK-norm here, I would train both versions at 0.001, 0.003 and 0.01 from three seeds
+each, with all else equal, and compare held-out losses and largest scores. If the best loss of both is the same, the
+norms buy a wider range of learning rates, and that is what I would say."
+
+Common half answers: "the gradient explodes" (it vanishes); "a bound of 11.3 makes the weights flat" (exponentials of
+22.6 apart are not flat); one run at 0.01 that succeeds, as proof.
+""",
+)

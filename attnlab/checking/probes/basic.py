@@ -168,7 +168,7 @@ class Integer(Probe):
             + " of one byte" * (part.dtype.kind in "iu" and part.dtype.itemsize == 1)
             for part in parts
         ]
-        return {"result": result, "kind": " and ".join(kinds)}
+        return {"kind": " and ".join(kinds), "result": result}  # the first difference counts
 
 
 class NestedList(Probe):

@@ -53,6 +53,8 @@ class ClassAsFunction:
         named: dict[str, torch.nn.Parameter] = {}
         for key, parameter in wanted.items():
             if parameter is None:
+                if key in (shared := _shared(made, weights)):
+                    raise ProbeError(f"its `{key}` is the same parameter as `{shared[key]}`: each needs one of its own")
                 there = f"it has {', '.join(parameters)}"[:160] if parameters else "it has none at all"
                 raise ProbeError(f"it has no parameter `{key}`; {there}. {KEEP}")
             if parameter.shape != weights[key].shape:
@@ -73,7 +75,9 @@ class ClassAsFunction:
         if not inputs:
             made, _ = self.make(init, {})
             named = _parameters_of(made, weights or {})
-            return {"parameters": ", ".join(sorted(f"{name} {tuple(p.shape)}" for name, p in named.items()))}
+            found = [f"{name} {tuple(p.shape)}" for name, p in named.items()]
+            found += [f"{name} is {other}" for name, other in _shared(made, weights or {}).items()]
+            return {"parameters": ", ".join(sorted(found))}
         made, _ = self.make(init, weights or {})
         return made(**inputs)
 
@@ -88,6 +92,15 @@ def _parameters_of(module: torch.nn.Module, wanted: Collection[str]) -> dict[str
     for name, parameter in module.named_parameters(remove_duplicate=False):
         names.setdefault(parameter, []).append(name)
     return {min(each, key=lambda name: (name not in wanted, name.count("."))): p for p, each in names.items()}
+
+
+def _shared(module: torch.nn.Module, wanted: Collection[str]) -> dict[str, str]:
+    """Wanted names of parameters that are another wanted parameter, and which."""
+    first, shared = {}, {}
+    for name, parameter in module.named_parameters(remove_duplicate=False):
+        if name in wanted and first.setdefault(parameter, name) != name:
+            shared[name] = first[parameter]
+    return shared
 
 
 def parameters_phrase(found) -> str:

@@ -26,6 +26,31 @@ def _in_step(found) -> str:
     return f"In {number} ({method}): {words}"
 
 
+SHARED = (
+    "a new object does not begin empty: it already holds what another one was given. What an object keeps belongs in "
+    "`self`, made in `__init__`, and not in the class"
+)
+
+
+def _calls(made, steps) -> dict[str, Any]:
+    """The results of an object's methods, by step. A ValueError or a RuntimeError is one of them."""
+    seen = {}
+    for number, step in enumerate(steps, start=1):
+        arguments = {name: value for name, value in step.items() if name != "do"}
+        try:
+            result = len(made) if step["do"] == "len" else getattr(made, step["do"])(**arguments)
+        except (NotImplementedError, RecursionError):
+            raise
+        except (ValueError, RuntimeError):
+            result = "ValueError"
+        except (AttributeError, TypeError) as error:
+            if number == 1:
+                raise
+            result = type(error).__name__
+        seen[f"step {number}, {step['do']}"] = codec.copied(result)
+    return seen
+
+
 class MethodCalls(Probe):
     """The results of an object's methods, called one after another.
 
@@ -48,21 +73,13 @@ class MethodCalls(Probe):
     }
 
     def call(self, f, *, init, steps):
+        first = codec.copied(steps[:1])
         made = f.cls(**init)
-        seen = {}
-        for number, step in enumerate(steps, start=1):
-            arguments = {name: value for name, value in step.items() if name != "do"}
-            try:
-                result = len(made) if step["do"] == "len" else getattr(made, step["do"])(**arguments)
-            except (NotImplementedError, RecursionError):
-                raise
-            except (ValueError, RuntimeError):
-                result = "ValueError"
-            except (AttributeError, TypeError) as error:
-                if number == 1:
-                    raise
-                result = type(error).__name__
-            seen[f"step {number}, {step['do']}"] = codec.copied(result)
+        seen = _calls(made, steps)
+        # What belongs to the class, and not to the object, is there in a new object too.
+        again = _calls(f.cls(**init), first)
+        if any(not bitwise_equal(seen[name], result) for name, result in again.items()):
+            raise ProbeError(SHARED)
         return {**seen, "after": steps}  # at the end, because the last step may alter what the first was given
 
     def conclude(self, raw, used, *, steps, **case):

@@ -7,7 +7,19 @@ import torch
 
 from attnlab.check import check, examine, material_of
 from attnlab.checking.report import notes
-from solutions import masks, modern_attention, positions, pytorch, transformer_block
+from solutions import (
+    cross_attention,
+    kv_cache,
+    long_context,
+    masks,
+    mixture_of_experts,
+    multi_head,
+    next_token,
+    positions,
+    pytorch,
+    steady_attention,
+    transformer_block,
+)
 from tests.unseen.parts import changed
 
 INIT, MIX, KEEPDIM = "Leave `__init__` as it is", "mix tokens", "keepdim"
@@ -24,6 +36,11 @@ PARALLEL = ("x = x + heard", "start, x = x, x + heard", "self.norm_2(x)", "self.
             "self.norm_3(start)")  # fmt: skip
 OWN_CACHE = ("super().__init__()", "super().__init__(); self.kept = KVCache()", "self.norm_1(x), cache",
              "self.norm_1(x), self.kept if cache is None else cache")  # fmt: skip
+
+IN_THE_CLASS = (
+    "    held = []\n    kept = property(lambda self: self.held[-1] if self.held else None,\n"
+    "                    lambda self, new: self.held.append(new))\n"
+)
 
 # name: reference, texts in it and what replaces them, what must be said, what must not be said
 TABLE = {
@@ -49,31 +66,48 @@ TABLE = {
         LLAMA, ("cache: KVCache | None = None", "cache: KVCache | None = KVCache()"), "Your code raised", [INIT]),
     "llama, no residual": (LLAMA, ("x = x + ", "x = ", "return x + ", "return "), "Neither part's result", [INIT]),
     "llama, cache of its own": (LLAMA, OWN_CACHE, "keeps something between calls", ["No dropout", "x += ..."]),
-    "qk norm, eps": (modern_attention.QKNormAttention, ("RMSNorm(d_head, eps)", "RMSNorm(d_head, 1e-6)"),
+    "qk norm, eps": (steady_attention.QKNormAttention, ("RMSNorm(d_head, eps)", "RMSNorm(d_head, 1e-6)"),
                      "eps is fixed", ["1e-5"]),
     "gate, no down": (SWIGLU, ("self.W_down(opened * self.W_up(x))", "opened * self.W_up(x)"), "has shape", [INIT]),
     "gate, 1.702": (SWIGLU, ("sigmoid(gate)", "sigmoid(1.702 * gate)"), "each of the three maps is used once", [INIT]),
     "causal, number of keys": (masks.causal_attention, ("Q.shape[-1])\n    weights", "K.shape[-2])\n    weights"),
                                "the number of keys", ["digits"]),
+    "heads, one module for two": (
+        multi_head.MultiHeadAttention, ("range(4))", "range(4)); self.W_k = self.W_q"),
+        "is the same parameter as", ["has no parameter"]),
+    "heads, mask reshaped": (
+        multi_head.MultiHeadAttention, ("~mask if", "~mask.unsqueeze_(0)[0] if"), "changed in place", ["inverted"]),
+    "alignment, weights": (
+        cross_attention.hard_alignment, ("argmax(dim=-1)", "max(dim=-1).values"),
+        "gives positions as whole numbers (the same", ["ok gives positions"]),
+    "parameters, xor": (
+        multi_head.attention_parameters, ("4 * inputs * d_model", "4 * (d_model ^ 2) + 4 * d_model * bias"), "XOR",
+        ["never uses"]),
+    "cache, of the class": (
+        kv_cache.KVCache, ("    def __init__(self):\n        self.kept = None\n", IN_THE_CLASS), "does not begin empty",
+        []),
+    "bytes, empty": (
+        kv_cache.kv_cache_bytes, ("seq_len * batch", "(seq_len or 1) * batch"), "Before the first token it is empty",
+        ["makes a float"]),
     "gelu, rounded": (transformer_block.gelu, ("math.sqrt(2.0)", "1.4142"), "sqrt(2) is rounded",
                       ["Write nothing"]),
     "gelu_tanh, rounded": (transformer_block.gelu_tanh, ("math.sqrt(2.0 / math.pi)", "0.7979"),
                            "sqrt(2 / pi) is rounded", ["Write nothing"]),
-    "loss, shapes": (masks.next_token_loss, ("logits.shape[:-1] != tokens.shape", "False"), "Shapes are not compared",
+    "loss, shapes": (next_token.next_token_loss, ("logits.shape[:-1] != tokens.shape", "False"), "Shapes are not compared",
                      [KEEPDIM, "IndexError"]),
     "route, sigmoids": (
-        modern_attention.route,
+        mixture_of_experts.route,
         ("chosen.softmax(dim=-1, dtype=wide).to(logits.dtype)", "chosen.sigmoid() / chosen.sigmoid().sum(-1, True)"),
         "sigmoids, divided by their sum", ["should sum to one"]),
     "frequencies, wavelengths": (
-        modern_attention.scaled_rope_frequencies, ("original_length * theta / (2 * math.pi)", "2 * math.pi / theta"),
+        long_context.scaled_rope_frequencies, ("original_length * theta / (2 * math.pi)", "2 * math.pi / theta"),
         "limits for rotations", ["No frequency is changed"]),
-    "cap, clipped": (modern_attention.soft_cap, (BENT, "scores.clamp(-cap, cap)"), "Scores are clipped",
+    "cap, clipped": (steady_attention.soft_cap, (BENT, "scores.clamp(-cap, cap)"), "Scores are clipped",
                      ["leaves scores as they are without a cap"]),
     "cap, none is 50": (
-        modern_attention.soft_cap, ("return scores if cap is None else", "cap = cap or 50.0\n    return"),
+        steady_attention.soft_cap, ("return scores if cap is None else", "cap = cap or 50.0\n    return"),
         "`cap=None` is treated as a cap", ["keep their lengths"]),
-    "cap, softsign": (modern_attention.soft_cap, ("torch.tanh", "nn.functional.softsign"), "This bends by s / (1",
+    "cap, softsign": (steady_attention.soft_cap, ("torch.tanh", "nn.functional.softsign"), "This bends by s / (1",
                       ["leaves scores as they are without a cap"]),
     "training, a new optimizer": (
         pytorch.training_step, (

@@ -181,7 +181,8 @@ def test_a_parameter_with_several_names_goes_by_the_least_deep_if_none_is_asked_
 
 def test_a_parameter_cannot_serve_as_two():
     both = {"W.weight": W, "A.weight": W}
-    assert "it has no parameter `A.weight`" in seen("call", TwoNames, init={"width": 2}, weights=both, x=X)["refused"]
+    said = seen("call", TwoNames, init={"width": 2}, weights=both, x=X)["refused"]
+    assert "its `A.weight` is the same parameter as `W.weight`" in said
 
 
 def test_of_many_parameters_those_that_differ_are_named():

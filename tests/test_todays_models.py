@@ -21,7 +21,6 @@ from torch import nn
 from attnlab import data
 from course import catalog
 from scripts import record_small_models as script
-from tests.alternatives.modern_attention import ALTERNATIVES
 
 ROOT = Path(__file__).parents[1]
 AGREES, BROKEN = 1e-4, 1e-2  # in logits, which go up to about ten
@@ -33,7 +32,13 @@ EARLIER = {
     "kv_cache": ("KVCache", "repeat_kv"),
     "transformer_block": ("SwiGLU", "gelu_tanh", "rms_norm"),
 }
-REFERENCES = {name: exercise.reference for name, exercise in catalog.exercises_of("modern_attention").items()}
+NEWER = ("steady_attention", "long_context", "mixture_of_experts")  # the chapters of which no part is left out
+REFERENCES = {name: item.reference for chapter in NEWER for name, item in catalog.exercises_of(chapter).items()}
+ALTERNATIVES = {
+    name: others
+    for chapter in NEWER
+    for name, others in importlib.import_module(f"tests.alternatives.{chapter}").ALTERNATIVES.items()
+}
 
 
 def earlier() -> dict:
@@ -47,7 +52,7 @@ def earlier() -> dict:
 
 def cells() -> list[str]:
     """The code of the page's section, up to the cells that print, without what comes from other chapters."""
-    page = (ROOT / "chapters" / "modern_attention.md").read_text("utf-8")
+    page = (ROOT / "chapters" / "todays_models.md").read_text("utf-8")
     section = re.split(r"^## ", page.partition("(six_models)=\n## ")[2], flags=re.M)[0]
     found = re.findall(r"^```\{code-cell\}\n((?:^:[^\n]*\n)*)(.*?)^```$", section, flags=re.M | re.S)
     return [code for options, code in found if "print(" not in code and "attnlab.mine" not in code]

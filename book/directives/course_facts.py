@@ -1,0 +1,32 @@
+"""Say in one line how large the course is.
+
+    :::{course-facts}
+    Free. You need Python and school algebra, no GPU.
+    :::
+
+The line begins with the words that are given, and goes on with the numbers of chapters, exercises and hours.
+"""
+
+from __future__ import annotations
+
+from docutils import nodes
+from sphinx.util.docutils import SphinxDirective
+
+from course import catalog, effort
+
+
+class CourseFacts(SphinxDirective):
+    """Show the facts as a paragraph."""
+
+    has_content = True
+
+    def run(self):
+        self.env.note_dependency(__file__)
+        stems = catalog.chapters()
+        hours = round(sum(effort.reading_minutes(stem) + effort.exercise_minutes(stem) for stem in stems) / 60)
+        facts = f"{len(stems)} chapters, {len(catalog.all_exercises())} checked exercises, about {hours} hours."
+        return [nodes.paragraph("", f"{' '.join(self.content)} {facts}".strip(), classes=["course-facts"])]
+
+
+def setup(app) -> None:
+    app.add_directive("course-facts", CourseFacts)
