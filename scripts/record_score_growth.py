@@ -24,9 +24,9 @@ from torch import nn
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from scripts.record_chants import ALPHABET, chants
-from solutions.steady_attention import QKNormAttention
 from solutions.multi_head import split_heads
 from solutions.rope import apply_rope
+from solutions.steady_attention import QKNormAttention
 from solutions.transformer_block import RMSNorm, SwiGLU
 
 TARGET = Path(__file__).resolve().parent.parent / "attnlab" / "data" / "score_growth.npz"

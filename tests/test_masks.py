@@ -19,6 +19,7 @@ from solutions.masks import (
 from tests.references import CAT_SAT
 from tests.references import attention as torch_attention
 
+SEED = 40_041
 close = functools.partial(np.testing.assert_allclose, rtol=1e-12, atol=1e-14)
 
 

@@ -97,8 +97,8 @@ def test_requirements_have_upper_bounds():
 
 @pytest.mark.parametrize("stem", catalog.chapters())
 def test_a_chapters_stem_names_its_files_in_every_folder(stem):
-    folders = ["solutions", "course/exercises", *["tests/alternatives", "tests/unseen"] * bool(catalog.exercises_of(stem))]
-    programs = [f"{folder}/{stem}.py" for folder in folders]
+    of_exercises = ["tests/alternatives", "tests/unseen"] if catalog.exercises_of(stem) else []
+    programs = [f"{folder}/{stem}.py" for folder in ("solutions", "course/exercises", *of_exercises)]
     for path in (f"chapters/{stem}.md", f"tests/test_{stem}.py", *programs):
         assert (ROOT / path).is_file(), path
 

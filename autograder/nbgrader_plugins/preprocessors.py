@@ -41,7 +41,9 @@ class SaveGrades(SaveAutoGrades):
         cell, resources = super().preprocess_cell(cell, resources, cell_index)
         grade_id = nbgrader_of(cell).get("grade_id", "")
         exercise = catalog.all_exercises().get(exercise_of(grade_id))
-        if utils.is_grade(cell) and cell.cell_type == "code" and exercise and exercise.bonus and not nbgrader_of(cell)["points"]:
+        # A stretch exercise may have been released with points of its own, before it became one.
+        stretch = exercise and exercise.bonus and not nbgrader_of(cell).get("points")
+        if utils.is_grade(cell) and cell.cell_type == "code" and stretch:
             grade = self.gradebook.find_grade(grade_id, self.notebook_id, self.assignment_id, self.student_id)
             grade.extra_credit = min(self._earned(cell), exercise.points)
             self.gradebook.db.commit()

@@ -1,6 +1,6 @@
 """Say how long a chapter or an exercise takes.
 
-The times are below a chapter's opening, on each exercise's card, and in the lists of chapters on the first page. All are
+The times are below a chapter's opening, on each card of an exercise, and in the lists of the first page. All are
 estimates; `course.effort` says how they are made.
 """
 

@@ -139,7 +139,7 @@ def test_each_tile_adds_what_online_softmax_adds(shown):
 @pytest.mark.parametrize("stage", STAGES)
 def test_the_printed_picture_has_the_last_moment_of_the_stage(stage):
     shown, expected = last_moment(stage), reference(dict(stage=stage))
-    if stage in ("attention", "cross_attention", "multi_head", "steady_attention", "long_context", "mixture_of_experts"):
+    if stage in ("attention", "cross_attention", "multi_head", *STAGES[-3:]):
         np.testing.assert_allclose(shown["right"], expected["outputs"])
     if stage == "transformer_block":
         np.testing.assert_allclose(shown["right"], expected["after"])
@@ -201,7 +201,10 @@ ENDS = {
 CONTROLS = {
     "its stages are the chapters in their order, but for the last, which has a picture of its own": (
         LivingPicture(tour=True),
-        ({"[data-stop] => one.dataset.stop": list(STAGES)}, {"[data-stop] => one.dataset.stop": [*catalog.chapters()[:-1]]}),
+        (
+            {"[data-stop] => one.dataset.stop": list(STAGES)},
+            {"[data-stop] => one.dataset.stop": [*catalog.chapters()[:-1]]},
+        ),
         {"[data-stop]": 17, ".lp-title a": 0},
     ),
     "the map shows the numbers of its stage in the end": (

@@ -93,8 +93,9 @@ TABLE = {
                       ["Write nothing"]),
     "gelu_tanh, rounded": (transformer_block.gelu_tanh, ("math.sqrt(2.0 / math.pi)", "0.7979"),
                            "sqrt(2 / pi) is rounded", ["Write nothing"]),
-    "loss, shapes": (next_token.next_token_loss, ("logits.shape[:-1] != tokens.shape", "False"), "Shapes are not compared",
-                     [KEEPDIM, "IndexError"]),
+    "loss, shapes": (
+        next_token.next_token_loss, ("logits.shape[:-1] != tokens.shape", "False"), "Shapes are not compared",
+        [KEEPDIM, "IndexError"]),
     "route, sigmoids": (
         mixture_of_experts.route,
         ("chosen.softmax(dim=-1, dtype=wide).to(logits.dtype)", "chosen.sigmoid() / chosen.sigmoid().sum(-1, True)"),
