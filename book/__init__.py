@@ -13,7 +13,7 @@ def steps() -> dict:
     from book.chapter_pages import chapter_reader, downloads, estimates, exercise_cards, progress
     from book.directives import front_page, living_picture
     from book.pages import accessibility, bibliography, external_links, mathematics, metadata, slim_pages, wrap_code
-    from book.site import fonts, live_model, not_found, page_weight, search
+    from book.site import fonts, live_model, moved, not_found, page_weight, search
 
     return {
         "config-inited": [
@@ -45,7 +45,7 @@ def steps() -> dict:
             progress.add_controls,
             exercise_cards.fold,  # with everything that was put below a check
         ],
-        "html-collect-pages": [OTHERS, edition.pages, not_found.pages],
+        "html-collect-pages": [OTHERS, edition.pages, not_found.pages, moved.pages],
         "html-page-context": [
             metadata.name_first_page,
             external_links.add_report_link,  # before others read from the text what the page needs
@@ -57,6 +57,7 @@ def steps() -> dict:
             metadata.add_tags,
             accessibility.plain_roles,
             slim_pages.slim_head,
+            moved.lead_on,
         ],
         "build-finished": [
             OTHERS,

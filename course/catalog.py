@@ -26,7 +26,7 @@ def chapters() -> tuple[str, ...]:
 # released before stays gradable; an entry goes when no course that was released with it is graded any more.
 DIVIDED = {
     "masks": ("masks", "next_token"),  # November 2026
-    "modern_attention": ("steady_attention", "long_context", "mixture_of_experts"),  # November 2026
+    "modern_attention": ("steady_attention", "long_context", "mixture_of_experts", "todays_models"),  # November 2026
 }
 
 

@@ -138,3 +138,13 @@ def test_the_documents_are_there_and_their_relative_links_lead_somewhere(path):
     text = (ROOT / path).read_text("utf-8")
     for target in re.findall(r"\]\((?!https?:|#)([^)#]+)", text):
         assert (ROOT / target).exists(), target
+
+
+def test_the_readme_shows_the_first_page_as_it_is_and_is_short():
+    from PIL import Image
+
+    from scripts import take_screenshot
+
+    shown = Image.open(take_screenshot.TARGET).text
+    assert shown[take_screenshot.STAMP] == take_screenshot.made_from(), "run scripts/take_screenshot.py"
+    assert len((ROOT / "README.md").read_text("utf-8").splitlines()) <= 80

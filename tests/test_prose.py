@@ -52,9 +52,21 @@ HABITS = {
         r"is to be had|are to be had|many a |brings? home|in the place of|goes on without a word|"
         r"wants? `|what is meant is|meant is|for itself|the other way round)\b"
     ),
+    "tests that succeed: write tests that pass": r"\btests? succeeds?\b",
+    "an inverted sentence: put the subject first": r"(?:^|[.:] )(?:New are|So are|So would)\b(?![^.]*\?)",
+    '"so far there were": write so far there have been': r"\b[Ss]o far there (?:was|were)\b",
     "a chapter that is counted: give its name, with a link": (
         r"\bthe (?:last|next|previous|first|second|third|fourth|fifth|sixth|seventh|eighth|ninth|tenth|eleventh) "
         r"chapter\b"
+    ),
+}
+
+# Habits of texts that students and instructors read.
+HABITS_OF_PAGES = {
+    "on paper, which means in theory: write by hand": r"\b[Oo]n paper\b",
+    '"from X on": write which come later, or beginning with X': (
+        r"\b[Ff]rom (?:(?:position|layer) \w+|which \w+|the (?:first|second|third|fifth|\w+th)(?: \w+)?|\d[\d,]*(?: \w+)?|"
+        r"this chapter) on\b"
     ),
 }
 
@@ -98,6 +110,7 @@ TEXTS = sorted(
     for path in ROOT.glob(pattern)
     if path.name != "CONTRIBUTING.md"  # its table of habits has an example of each
 ) + sorted([*ROOT.glob("solutions/*.py"), *ROOT.glob("attnlab/widgets/*.js"), *ROOT.glob("book/**/*.py")])
+PAGES = [path for path in TEXTS if path.suffix == ".md" or path.parent.name == "exercises"]
 SOURCES = sorted(
     path
     for folder in ("attnlab", "autograder", "book", "course", "live", "scripts", "solutions", "tests")
@@ -160,6 +173,11 @@ def test_no_text_has_this_habit(habit):
     assert_free_of(habit, HABITS[habit], {path: path.read_text("utf-8") for path in TEXTS})
 
 
+@pytest.mark.parametrize("habit", HABITS_OF_PAGES)
+def test_no_page_has_this_habit(habit):
+    assert_free_of(habit, HABITS_OF_PAGES[habit], {path: path.read_text("utf-8") for path in PAGES})
+
+
 @pytest.mark.parametrize("habit", HABITS | HABITS_OF_REMARKS)
 def test_no_comment_and_no_docstring_has_this_habit(habit, all_remarks):
     assert_free_of(habit, (HABITS | HABITS_OF_REMARKS)[habit], all_remarks)
@@ -175,7 +193,7 @@ def test_no_name_of_a_test_has_this_habit(habit):
     assert_free_of(habit, HABITS_OF_NAMES[habit], names)
 
 
-ALL_HABITS = HABITS | HABITS_OF_REMARKS | HABITS_OF_NAMES
+ALL_HABITS = HABITS | HABITS_OF_PAGES | HABITS_OF_REMARKS | HABITS_OF_NAMES
 EXAMPLES = [
     "One can write it as a sum.",
     "The rows are no tokens.",
@@ -186,7 +204,12 @@ EXAMPLES = [
     "The notebook lies beside this one.",
     "This is for who does not see it.",
     "Its share is next to nothing.",
+    "All tests succeed.",
+    "New are two norms.",
+    "So far there were as many queries as keys.",
     "As in the last chapter, we divide.",
+    "On paper: 2 + 2 = 4.",
+    "From the second layer on, keys differ.",
     '"""What is left of a text."""',
     "A name that is none of the list's.",
     "The grid is drawn anew.",
@@ -205,6 +228,7 @@ PLAIN = [
     "The score lies between 0 and 1; it can stand in for the other.",
     "Who wrote this?",
     "Earlier chapters are cited by name.",
+    "From the weights on the diagonal we see it, and from then on too.",
     '"""Return what is left of a text."""',
     "# What is a row? There is none.",
     "The grid is drawn again, as it is read.",

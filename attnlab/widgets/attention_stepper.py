@@ -11,7 +11,7 @@ from attnlab.widgets._base import CourseWidget, module, style
 
 LARGEST = 6  # rows or columns: more would not fit a phone, and are too many to check by hand
 
-# Three tokens, two dimensions: small enough to work out on paper.
+# Three tokens, two dimensions: small enough to work out by hand.
 THREE_TOKENS = dict(
     Q=[[1, 0], [0, 1], [1, 1]],
     K=[[1, 0], [0, 1], [1, 1]],

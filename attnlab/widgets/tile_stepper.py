@@ -27,7 +27,7 @@ class TileStepper(CourseWidget):
     - the block size: different steps, the same output in the end.
 
     scores: (n_q, n_k), 1 to 6 rows in an even number and 2 to 6 columns, counted in powers of two: a score s is worth
-        2^s, as q . k / sqrt(d_k) * log2(e) is. Whole numbers can be followed on paper. Default: 4 x 6 of them.
+        2^s, as q . k / sqrt(d_k) * log2(e) is. Whole numbers can be followed by hand. Default: 4 x 6 of them.
     values: (n_k, 2). Default: two small whole numbers for each key.
     block_size: keys per tile; a tile has two queries. causal: the last query sees every key. step: from 0.
     Raises ValueError, naming what does not fit.

@@ -412,7 +412,7 @@ scaled_dot_product_attention.mistakes(
          "maximum and the visible ones vanish to 0. Hide first, then subtract the maximum.",
          see=MASKS, also=MASK_LATER),
     edit(DIVISOR, "total * mask\n    weights = weights / weights.sum(axis=-1, keepdims=True)",
-         "The weights are masked after the softmax and normalized again. On paper that is the same; but a hidden key "
+         "The weights are masked after the softmax and normalized again. In algebra that is the same; but a hidden key "
          "with a huge score takes all the weight first, and an empty row is 0/0.", see=MASKS, also=MASK_LATER),
     edit("scores, -np.inf", "scores, -1e9",
          "A hidden score becomes a big finite number. A visible score can be lower still, and a query with no key "

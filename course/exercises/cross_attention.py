@@ -299,7 +299,7 @@ CrossAttention.mistakes(
          "The mask is applied after the softmax, so the share of the padding is lost and rows sum to less than one. "
          "Hide the scores, then take the softmax.", also={RESCUED: "scores"}),
     edit(ZEROED, f"{SOFTMAX} * real\n            weights = weights / weights.sum(dim=-1, keepdim=True)",
-         "The weights are masked after the softmax and divided by their new sum. On paper that is the same, but a "
+         "The weights are masked after the softmax and divided by their new sum. In algebra that is the same, but a "
          "padded token with a large score leaves nothing for the others, and an empty source is 0/0.",
          also={HIDDEN: "scores", RESCUED: "scores"}),
     edit(HIDDEN, "scores * real",

@@ -617,7 +617,7 @@ masked_softmax.mistakes(
          "The mask is applied after the softmax, so the hidden share is lost and rows sum to less than one. Hide the "
          "scores first, then take the softmax.", also={SAFE_TOTAL: "total * mask"}),
     edit(VISIBLE, UNMASKED,
-         "The mask comes after the exponentials, and what is left is normalized again. On paper that is the same; but "
+         "The mask comes after the exponentials, and what is left is normalized again. In algebra that is the same; but "
          "a hidden key with a huge score takes all the weight first, and an empty row is 0/0.", see=FINITE,
          also={"total = powers": MASKED_LATE, SAFE_TOTAL: "total"}),
     edit(VISIBLE, UNMASKED,
@@ -854,7 +854,7 @@ causal_attention.mistakes(
          "The mask is applied after the softmax, so the future's share is lost and rows sum to less than one. Hide the "
          "scores, then take the softmax.", see=MINUS_INFINITY, also={SAFE_TOTAL: "total * mask"}),
     edit(VISIBLE, "scores",
-         "The weights are masked after the softmax and normalized again. On paper that is the same; but a huge score "
+         "The weights are masked after the softmax and normalized again. In algebra that is the same; but a huge score "
          "in the future takes all the weight first, and a row with nothing to read is 0/0.", see=FINITE,
          also={"total = powers": MASKED_LATE, SAFE_TOTAL: "total"}),
     edit(VISIBLE, "scores",

@@ -20,7 +20,7 @@ ALIBI = "ALiBi: a bias instead of a vector"
 
 
 def _width(rng, low=3, high=8):
-    """An even width from 6 on."""
+    """An even width of at least 6."""
     return 2 * int(rng.integers(low, high))
 
 

@@ -238,7 +238,7 @@ One point each:
 
 1. **Which loops train.** A (clear, backward, step) and C (backward, step, clear) do; B (backward, clear, step) does
    not: the optimizer finds no gradients, so no parameter ever moves and the loss stays where it was, without any error.
-2. **What tells A from C.** Nothing from the second step on. In the first step C also follows whatever was in `.grad`
+2. **What tells A from C.** Nothing after the first step. In the first step C also follows whatever was in `.grad`
    before: nothing in a new model, but a wrong direction if `backward` was called on it before, in a test or in an
    earlier loop. Half a point for "they are the same" with a reason that holds for a new model.
 3. **The memory.** Each loss is a tensor that holds the graph it was computed with, so a list of losses keeps all these

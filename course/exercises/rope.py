@@ -25,7 +25,7 @@ FAR = dict(rtol=1e-5, atol=2e-3)  # up to some thousand
 
 
 def _width(rng, low=3, high=7):
-    """An even width from 6 on."""
+    """An even width of at least 6."""
     return 2 * int(rng.integers(low, high))
 
 
@@ -202,7 +202,7 @@ FROM_THE_FIRST = (
 )
 HALF_PRECISION = (
     "Somewhere positions, frequencies or angles are rounded to half precision. bfloat16 has 8 significant "
-    "bits: from 257 on it rounds neighbors to the same number. Compute the angles in float32, whatever the "
+    "bits: beyond 256 it rounds neighbors to the same number. Compute the angles in float32, whatever the "
     "dtype of x."
 )
 DEGREES = "Frequencies are in radians per token. Do not convert from or to degrees."
@@ -262,7 +262,7 @@ apply_rope_interleaved = Exercise(solutions.apply_rope_interleaved, section=PAIR
     "rotates number 2i together with number 2i + 1",
     points=3,
     **CLOSE,
-    hint="Neighbors are a pair: every other column from 0 on, and every other from 1 on. Put the results back where "
+    hint="Neighbors are a pair: every other column beginning with 0, and every other beginning with 1. Put the results back where "
     "they came from.",
 )
 def from_zero(rng):
@@ -569,7 +569,7 @@ Model answer. "The tests ask for things that hold for any consistent pairing: ro
 the distance is left. The weights in the file, however, were trained with neighbors as pairs. If the code rotates i with
 i + 32 instead, each pair gets one number that it was not trained with, and the angles between q and k are not those
 that the model learned to use. At distance 0 query and key are rotated alike, so a text of one token comes out right;
-from the second on there are other distances, and more of them with every word. I would compare the scores of one head
+after the first there are other distances, and more of them with every word. I would compare the scores of one head
 of layer 0 with those of the library the weights came from, for ten tokens, to 1e-4; agreement at position 0 alone
 proves nothing. To repair it, I would reorder the rows of W_q and W_k within each head so that the even ones come
 first."

@@ -259,7 +259,7 @@ FLOORS = (1e-5, 1e-6, 1e-7, 1e-8, 1e-9, 1e-10, 1e-12, 1e-15, 1e-16, 1e-20, 1e-30
 log_softmax.mistakes(
     edit(RESULT, "np.log(softmax(x, axis))",
          "This is the logarithm of the finished weights. Where a weight has rounded to 0, its logarithm is -inf and "
-         "the score is lost. Simplify the logarithm on paper first."),
+         "the score is lost. Simplify the logarithm by hand first."),
     edit(RESULT, "np.log({})",
          "A small number is added, or used as a lower limit, to avoid the logarithm of 0. No log weight can then be "
          "below the logarithm of that number, so all lower scores look alike.",
@@ -273,7 +273,7 @@ log_softmax.mistakes(
          "0."),
     edit(RESULT, "np.log(np.exp(scores) / np.exp(scores).sum(axis=axis, keepdims=True))",
          "This is the logarithm of the plain formula, exponentials over their sum. At a thousand both are inf, and "
-         "the result is nan. Simplify on paper first, and subtract the maximum."),
+         "the result is nan. Simplify by hand first, and subtract the maximum."),
     edit("gaps - np.log", "gaps + np.log",
          "The logarithm of the sum is added. The sum is in the denominator, so subtract its logarithm."),
     edit("gaps - np.log", f"scores + {TOP} - np.log",
@@ -406,7 +406,7 @@ softmax_temperature.mistakes(
          "The weights are raised to a power and not normalized again. Powers of weights no longer sum to one."),
     edit(f"return softmax({SCALED})",
          "powers = softmax(x) ** (1.0 / temperature)\n    return powers / powers.sum(axis=-1, keepdims=True)",
-         "The finished weights are raised to the power 1/temperature. On paper that is the same, but a weight that "
+         "The finished weights are raised to the power 1/temperature. In algebra that is the same, but a weight that "
          "has rounded to 0 stays 0 at any temperature. Divide the scores."),
     edit("scores - top", "scores",
          "No maximum is subtracted after scaling, so large scores give inf/inf and very negative ones 0/0.",
@@ -501,7 +501,7 @@ OUTER = "np.outer(weights, weights)"
 JACOBIAN = f"np.diag(weights) - {OUTER}"
 FINITE_DIFFERENCES = (
     "These are finite differences. They are right to a few digits only; the exact derivative costs no more, once it "
-    "is worked out on paper."
+    "is worked out by hand."
 )
 
 softmax_jacobian.mistakes(

@@ -156,7 +156,7 @@ WIDE = "x.to(torch.promote_types(x.dtype, torch.float32))"
 MEAN = "wide.mean(dim=-1, keepdim=True)"
 VARIANCE = "centered.square().mean(dim=-1, keepdim=True)"
 NARROW = (
-    "The squares are summed in the dtype of x. In float16 they overflow from 256 on, and the token is divided by "
+    "The squares are summed in the dtype of x. In float16 they overflow at 256, and the token is divided by "
     "infinity. Compute in float32 and convert the result back to the dtype of x."
 )
 
@@ -207,7 +207,7 @@ layer_norm.mistakes(
     edit("centered / spread * weight + bias", "(centered / spread + bias) * weight",
          "The bias is added before the weight multiplies, so it is scaled as well. Scale first, then shift."),
     edit(VARIANCE, f"wide.square().mean(dim=-1, keepdim=True) - {MEAN}.square()",
-         "The variance is taken as the mean of squares minus the square of the mean. On paper that is the "
+         "The variance is taken as the mean of squares minus the square of the mean. In algebra that is the "
          "same; with a large mean and single precision all digits of it are lost. Subtract the mean first."),
     edit(VARIANCE, f"{VARIANCE}.detach()",
          "Mean and variance are detached. They depend on x, and the gradient must go through them.",
