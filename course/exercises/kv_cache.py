@@ -785,7 +785,7 @@ One point each:
    positions, so a copy of the caches holds what reading would give. Half a point if the argument stops at the first
    layer.
 2. **Joined documents are not, for two reasons.** Positions: each document was read from position 0, so its keys are
-   rotated as if it came first, and several tokens have the same position. Contents: in the second layer and later ones, keys and
+   rotated as if it came first, and several tokens have the same position. Contents: after the first layer, keys and
    values should be made from tokens that have read the documents before them, but these documents were read alone; for
    the same reason the order matters. The first can be repaired: rotations add up, so the keys of a document can be
    rotated further by its offset (or be cached unrotated). The second cannot, short of reading again. Half a point for
@@ -799,7 +799,7 @@ Model answer. "The first is exact. A token reads only tokens before it, so what 
 does not depend on the conversation, and they are always at positions 0 to 1999. The second is not. Every document was
 read at positions 0, 1, 2, ..., so the keys are rotated wrongly if it comes later; that could be repaired by rotating
 them further by the offset. But a document's tokens should also have read the documents before it. In layer 1 this
-changes no key; in layer 2 and later ones it changes all of them, and no rotation repairs that. I would take two short documents,
+changes no key; in later layers it changes all of them, and no rotation repairs that. I would take two short documents,
 compute the logits in one pass and with joined caches, and compare them to 1e-4; then again with one layer and corrected
 positions, where they should agree."
 """,

@@ -799,8 +799,8 @@ One point each:
    several places and not from the last token alone; with a cache in pieces and in one pass. Half a point for "compare
    the logits" alone.
 3. **Where to look.** A way to find the cause from the shape of the difference: none at position 0 but growing later
-   points to positions or pairing; beginning at position 0 points to norms, head order or the head; only with a cache points
-   to offset, mask or the caches. Or: compare block by block and find the first one that differs. The other
+   points to positions or pairing; beginning at position 0 points to norms, head order or the head; only with a cache
+   points to offset, mask or the caches. Or: compare block by block and find the first one that differs. The other
    implementation must be independent: sharing the code that loads the weights shares its errors.
 
 Model answer. "Greedy text shows only which logit is largest. In the chapter a wrong offset changes logits by several

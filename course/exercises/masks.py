@@ -617,8 +617,8 @@ masked_softmax.mistakes(
          "The mask is applied after the softmax, so the hidden share is lost and rows sum to less than one. Hide the "
          "scores first, then take the softmax.", also={SAFE_TOTAL: "total * mask"}),
     edit(VISIBLE, UNMASKED,
-         "The mask comes after the exponentials, and what is left is normalized again. In algebra that is the same; but "
-         "a hidden key with a huge score takes all the weight first, and an empty row is 0/0.", see=FINITE,
+         "The mask comes after the exponentials, and what is left is normalized again. In algebra that is the same, "
+         "but a hidden key with a huge score takes all the weight first, and an empty row is 0/0.", see=FINITE,
          also={"total = powers": MASKED_LATE, SAFE_TOTAL: "total"}),
     edit(VISIBLE, UNMASKED,
          "The mask comes after the exponentials, and what is left is normalized again, with care for the empty row. "

@@ -262,8 +262,8 @@ apply_rope_interleaved = Exercise(solutions.apply_rope_interleaved, section=PAIR
     "rotates number 2i together with number 2i + 1",
     points=3,
     **CLOSE,
-    hint="Neighbors are a pair: every other column beginning with 0, and every other beginning with 1. Put the results back where "
-    "they came from.",
+    hint="Neighbors are a pair: every other column beginning with 0, and every other beginning with 1. Put the "
+    "results back where they came from.",
 )
 def from_zero(rng):
     yield dict(x=CAT_SAT.clone(), positions=_whole(0, 1, 2))
