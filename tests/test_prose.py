@@ -65,8 +65,8 @@ HABITS = {
 HABITS_OF_PAGES = {
     "on paper, which means in theory: write by hand": r"\b[Oo]n paper\b",
     '"from X on": write which come later, or beginning with X': (
-        r"\b[Ff]rom (?:(?:position|layer) \w+|which \w+|the (?:first|second|third|fifth|\w+th)(?: \w+)?|\d[\d,]*(?: \w+)?|"
-        r"this chapter) on\b"
+        r"\b[Ff]rom (?:(?:position|layer) \w+|which \w+|the (?:first|second|third|fifth|\w+th)(?: \w+)?|"
+        r"\d[\d,]*(?: \w+)?|this chapter) on\b"
     ),
 }
 

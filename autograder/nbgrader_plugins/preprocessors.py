@@ -41,9 +41,9 @@ class SaveGrades(SaveAutoGrades):
         cell, resources = super().preprocess_cell(cell, resources, cell_index)
         grade_id = nbgrader_of(cell).get("grade_id", "")
         exercise = catalog.all_exercises().get(exercise_of(grade_id))
-        # A stretch exercise may have been released with points of its own, before it became one.
-        stretch = exercise and exercise.bonus and not nbgrader_of(cell).get("points")
-        if utils.is_grade(cell) and cell.cell_type == "code" and stretch:
+        if not utils.is_grade(cell) or cell.cell_type != "code" or nbgrader_of(cell).get("points"):
+            return cell, resources  # a stretch exercise may have been released with points, before it became one
+        if exercise and exercise.bonus:
             grade = self.gradebook.find_grade(grade_id, self.notebook_id, self.assignment_id, self.student_id)
             grade.extra_credit = min(self._earned(cell), exercise.points)
             self.gradebook.db.commit()
