@@ -14,7 +14,7 @@ from attnlab.checking.library_calls import words_used
 from course import catalog
 from course.folder import ROOT
 from course.kit import library_shortcuts
-from solutions import multi_head
+from solutions import mixture_of_experts, multi_head
 
 check = importlib.import_module("attnlab.check")  # `attnlab.check` itself is the function
 
@@ -89,6 +89,14 @@ def test_an_assignments_own_folder_beside_this_one_is_looked_into_too(folder, mo
     complete(folder / "multi_head")
     monkeypatch.chdir(folder / "rope")
     assert mine.merge_heads.__name__ == "merge_heads"
+
+
+def test_an_exercise_that_has_moved_is_found_in_the_notebook_it_was_in_before(folder):
+    moved = answer("route", inspect.getsource(mixture_of_experts.route))
+    notebook(folder, "import torch", moved, stem="modern_attention")
+    assert mine.route.__module__ == "mine.modern_attention"
+    with pytest.raises(ImportError, match="soft_cap is an exercise of steady_attention.ipynb"):
+        _ = mine.soft_cap
 
 
 def test_the_table_says_whose_each_part_is(folder):
