@@ -13,7 +13,7 @@ from torch import nn
 from solutions.kv_cache import KVCache
 from solutions.multi_head import merge_heads, split_heads
 from solutions.rope import apply_rope, rope_frequencies
-from solutions.steady_attention import RMSNorm
+from solutions.transformer_block import rms_norm
 
 
 def scaled_rope_frequencies(
@@ -24,6 +24,18 @@ def scaled_rope_frequencies(
     turns = original_length * theta / (2 * math.pi)  # full circles within the length of training
     kept = ((turns - low) / (high - low)).clamp(0, 1)
     return kept * theta + (1 - kept) * theta / factor
+
+
+class RMSNorm(nn.Module):
+    """`rms_norm` with a weight to learn."""
+
+    def __init__(self, width, eps):
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(width))
+        self.eps = eps
+
+    def forward(self, x):
+        return rms_norm(x, self.weight, self.eps)
 
 
 class LatentAttention(nn.Module):
