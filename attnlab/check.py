@@ -160,7 +160,27 @@ def _remembers(answer, material: dict, outcomes) -> str | None:
             if not _within_tolerance(prop, prop["expected"][c], row[c]):
                 with _silence(), TimeLimit() as limit:
                     again = _observe(answer, prop, prop["cases"][c], limit)
-                return None if _within_tolerance(prop, row[c], again) else REMEMBERS
+                if not _within_tolerance(prop, row[c], again):
+                    return REMEMBERS
+                return _right_when_emptied(answer, prop, c)
+    return None
+
+
+def _right_when_emptied(answer, prop: dict, c: int) -> str | None:
+    """Return a sentence if an answer is right on this case once a collection that it keeps in the notebook is empty."""
+    for function in diagnosis.functions_of(answer):
+        for name in sorted(diagnosis.globals_of(function) & function.__globals__.keys()):
+            kept = function.__globals__[name]
+            if type(kept) not in (dict, list, set) or not kept:
+                continue
+            function.__globals__[name] = type(kept)()
+            try:
+                with _silence(), TimeLimit() as limit:
+                    alone = _observe(answer, prop, prop["cases"][c], limit)
+            finally:
+                function.__globals__[name] = kept
+            if _within_tolerance(prop, prop["expected"][c], alone):
+                return f"It is right when it is called alone, and wrong after other calls: `{name}` keeps something."
     return None
 
 

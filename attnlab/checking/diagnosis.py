@@ -25,7 +25,7 @@ def called(answer, seen: set[int] | None = None) -> Iterator:
     """The functions and classes of the same notebook that an answer uses, each after the ones that it uses."""
     seen = {id(answer)} if seen is None else seen
     for function in functions_of(answer):
-        for name in sorted(_globals_of(function)):
+        for name in sorted(globals_of(function)):
             value = function.__globals__.get(name)
             same_notebook = any(other.__globals__ is function.__globals__ for other in functions_of(value))
             if same_notebook and id(value) not in seen:
@@ -41,7 +41,7 @@ def unused_arguments(answer) -> list[str]:
 
 
 def _unused(function, whose: str) -> Iterator[str]:
-    names = _globals_of(function)
+    names = globals_of(function)
     if names & {"locals", "vars", "eval", "exec", "NotImplementedError"}:
         return  # it may still use them, or is not written yet
     used = set(function.__code__.co_cellvars)  # a function inside uses them
@@ -56,7 +56,7 @@ def _unused(function, whose: str) -> Iterator[str]:
             yield f"{who} never uses its argument {argument}.{instead}"
 
 
-def _globals_of(function) -> set[str]:
+def globals_of(function) -> set[str]:
     """The global names that a function reads, including functions and comprehensions inside it."""
     steps = (step for code in _codes(function.__code__) for step in dis.get_instructions(code))
     return {step.argval for step in steps if step.opname in {"LOAD_GLOBAL", "LOAD_NAME"}}

@@ -63,7 +63,10 @@ def leading(rng):
     yield dict(**draw(rng, x=(2, 1, 6, 4)), **W)
 
 
-project_qkv.unchanged(square_projections, hint="Write each product into a new array.")
+project_qkv.unchanged(
+    lambda rng: [square_projections(rng), dict(square_projections(rng), x=rng.normal(size=(2, 3, 4)))],
+    hint="Write each product into a new array, and do not assign to `x.shape`.",
+)
 
 PROJECTED = "x @ W_q, x @ W_k, x @ W_v"
 
@@ -157,6 +160,12 @@ ROW_TOTAL = "exponentials.sum(axis=-1, keepdims=True)"
 EPSILONS = (1e-5, 1e-6, 1e-7, 1e-8, 1e-9, 1e-10)
 
 attention_weights.mistakes(
+    edit("scores - scores.max(axis=-1, keepdims=True)", "scores - scores.max(axis=-1, keepdims=True) * np.sqrt(d_k)",
+         "The maximum is taken before the scores are divided by the square root of d_k. It must be the maximum of the "
+         "numbers that go into the exponential, or they overflow or vanish all the same."),
+    edit("np.swapaxes(K, -1, -2)", "K.reshape(*K.shape[:-2], K.shape[-1], K.shape[-2])",
+         "K is reshaped where it should be transposed: the shape fits, but each column then mixes numbers of several "
+         "keys. Exchange the axes, with np.swapaxes(K, -1, -2)."),
     edit(" / np.sqrt(d_k)", "",
          "The scores are not scaled. Dot products grow with the width of the vectors; divide them by the square root "
          "of d_k before the softmax.", see=WHY_ROOT),
@@ -321,8 +330,8 @@ def hidden_for_good(rng):
 
 
 scaled_dot_product_attention.unchanged(
-    square_and_masked,
-    hint="Work on new arrays: no `/=`, no `~` in place, no writing into a view of Q.",
+    lambda rng: [square_and_masked(rng), dict(square_and_masked(rng), mask=LOWER & (np.arange(4) != 2)[:, None])],
+    hint="Work on new arrays: no `/=`, no `~` in place, no writing into the mask or a view of Q.",
     rtol=NEARLY,
 )
 
@@ -638,6 +647,12 @@ IN_SHAPE = "in_shape_of(array, gradient)"
 UNPACK = {"return tuple(": "dQ, dK, dV = ("}
 
 attention_backward.mistakes(
+    edit("attention_weights(Q, K)", "attention_weights(Q * np.sqrt(Q.shape[-1]), K)",
+         "The weights of the forward pass are made from scores without a scale. Divide by the square root of d_k "
+         "before the softmax, as well as on the way back."),
+    edit("(d_weights * weights).sum(axis=-1, keepdims=True)", "d_weights.mean(axis=-1, keepdims=True)",
+         "The plain mean of each row is subtracted. The softmax asks for the mean weighted by the attention weights, "
+         "the sum of weight times gradient."),
     edit(SOFTMAX_STEP, "0 * weights",
          "The weights are treated as constants, so nothing flows to Q and K. They depend on both: go back through "
          "the softmax too."),

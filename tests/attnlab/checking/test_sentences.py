@@ -8,6 +8,7 @@ import torch
 from attnlab.check import check, examine, material_of
 from attnlab.checking.report import notes
 from solutions import (
+    attention,
     cross_attention,
     kv_cache,
     long_context,
@@ -37,6 +38,9 @@ PARALLEL = ("x = x + heard", "start, x = x, x + heard", "self.norm_2(x)", "self.
 OWN_CACHE = ("super().__init__()", "super().__init__(); self.kept = KVCache()", "self.norm_1(x), cache",
              "self.norm_1(x), self.kept if cache is None else cache")  # fmt: skip
 
+BY_SHAPE = (
+    "Q, K, V = globals().setdefault('kept', {}).setdefault(x.shape, project_qkv(x, W_q, W_k, W_v))\n    kept"
+)
 IN_THE_CLASS = (
     "    held = []\n    kept = property(lambda self: self.held[-1] if self.held else None,\n"
     "                    lambda self, new: self.held.append(new))\n"
@@ -83,6 +87,12 @@ TABLE = {
     "parameters, xor": (
         multi_head.attention_parameters, ("4 * inputs * d_model", "4 * (d_model ^ 2) + 4 * d_model * bias"), "XOR",
         ["never uses"]),
+    "attention, kept by shape": (
+        attention.self_attention, ("Q, K, V = project_qkv(x, W_q, W_k, W_v)", BY_SHAPE), "`kept` keeps something", []),
+    "attention, mask opened": (
+        attention.scaled_dot_product_attention,
+        ("scores = np.where(mask", "mask[~np.broadcast_to(mask, scores.shape).any(-1)[..., :]] = True\n        "
+         "scores = np.where(mask"), "It altered its input: mask", []),
     "cache, of the class": (
         kv_cache.KVCache, ("    def __init__(self):\n        self.kept = None\n", IN_THE_CLASS), "does not begin empty",
         []),
