@@ -47,7 +47,7 @@ def take(target: Path = TARGET) -> None:
         browser.close()
     kept = PngInfo()
     kept.add_text(STAMP, made_from())
-    Image.open(io.BytesIO(shot)).convert("P", palette=Image.Palette.ADAPTIVE).save(target, pnginfo=kept, optimize=True)
+    Image.open(io.BytesIO(shot)).convert("RGB").save(target, pnginfo=kept, optimize=True)
 
 
 if __name__ == "__main__":

@@ -146,7 +146,7 @@ def page(lomi):
     run("def judged(", end="marks = [")
     run("def forced(", end="print(")
     run("OTHER = 1", end="marks = [")
-    run("for a verb, most weight is on", end="print(")
+    run("for a verb, the largest weight is on", end="print(")
     run("def verbs_said(", end="print(")
     run("def links_right(", end="many = ")
     yield names

@@ -553,7 +553,7 @@ def _of_matrices(which: Callable) -> Callable:
     """The entries `which(rows, columns)` of each matrix."""
 
     def part(a):
-        if a.ndim < 2 or min(a.shape[-2:]) < 3:  # in smaller ones a diagonal is chance
+        if a.ndim < 2 or min(a.shape[-2:]) < 2 or a.shape[-2:] == (2, 2):  # there a diagonal is chance
             return None
         return np.broadcast_to(which(*a.shape[-2:]), a.shape)
 

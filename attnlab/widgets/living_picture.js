@@ -9,7 +9,7 @@ const CHAPTERS = {
   attention: ["Attention", "Each output stacks up a share of every value, by its weights.", 7],
   masks: ["Masks", "The mask drops on the future. The weights that are left share the unit anew.", 5],
   pytorch: ["PyTorch", "A gradient nudges the key of “cat”, so that “sat” reads more of it.", 6],
-  next_token: ["The next token", "Each row guesses the token that follows. The loss is what the right guesses cost.", 7],
+  next_token: ["The next token", "Each row guesses the token that follows, and the loss is the mean cost.", 7],
   multi_head: ["Multi-head attention", "Four numbers split into two heads with a map each, and merge again.", 7],
   cross_attention: ["Cross-attention", "Queries come from one text, keys and values from another.", 6],
   positions: ["Positions", "Shuffled words keep their outputs, until each position adds a vector.", 10],
@@ -20,7 +20,7 @@ const CHAPTERS = {
   efficient_attention: ["Efficient attention", "The map is made tile by tile and never exists as a whole.", 8],
   steady_attention: ["Steady attention", "A sink takes weight that no key deserves. It has no value, so outputs shrink.", 7],
   long_context: ["Long context", "Each token keeps two numbers. All keys and values are made from them.", 7],
-  mixture_of_experts: ["Experts", "A router gives each token three scores. It goes to two experts, and skips the third.", 7],
+  mixture_of_experts: ["Experts", "A router scores three experts, and each token goes to two of them.", 7],
 };
 const STEMS = Object.keys(CHAPTERS);
 const MORPH = 600, STOP = 3400, HOLD = 600; // milliseconds: from stage to stage, and at a stop of the tour
@@ -193,10 +193,10 @@ const TOLD = {
     inWords(n.steps[3][2])}, as without tiles.`,
   steady_attention: (n) => `With a sink of score ${SINK}, row sat has the weights ${inWords(n.weights[2])}, together ${
     fmt(1 - n.sink[2])}. The sink has the other ${fmt(n.sink[2])} and no value.`,
-  long_context: (n) => `Of sat, the two numbers ${inWords(n.latents[2])} are kept. With keys and values made from them, row sat has the weights ${
+  long_context: (n) => `Of sat, ${inWords(n.latents[2])} are kept. With the keys made from such pairs, row sat has the weights ${
     inWords(n.weights[2])}.`,
-  mixture_of_experts: (n) => `The logits of sat are ${n.logits[2].join(", ")}. It skips expert ${
-    n.skipped[2] + 1}, and the weights are ${inWords(n.weights[2])}.`,
+  mixture_of_experts: (n) => `Sat has the logits ${n.logits[2].join(", ")}. It skips expert ${
+    n.skipped[2] + 1}; the weights are ${inWords(n.weights[2])}.`,
 };
 
 function inWords(row) {

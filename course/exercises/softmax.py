@@ -241,14 +241,12 @@ def log_any_axis(rng):
     "is accurate at scores of plus and minus a thousand",
     points=2,
     rtol=EXACT,
-    hint="Take the logarithm of the sum of exponentials, not of a weight, which may have rounded to zero; and subtract "
-    "it from the shifted scores, since beside a huge maximum it would be rounded away.",
+    hint="Take the logarithm of the sum of exponentials, not of a weight, which may have rounded to zero.",
 )
 def log_large(rng):
     yield dict(x=np.array([[1000.0, 999.0, -1000.0], [-1000.0, -1001.0, -3000.0]]))
     yield dict(x=np.array([1000.0, 0.0]) + rng.normal(size=2))
     yield dict(x=np.array([-1000.0, -1002.0]) + rng.normal(size=2))
-    yield dict(x=np.array([1e16, 1e16, -1e16]))
 
 
 # No weight is small: that belongs to the other properties.
@@ -259,11 +257,6 @@ RESULT = f"gaps - {LOG_TOTAL}"
 FLOORS = (1e-5, 1e-6, 1e-7, 1e-8, 1e-9, 1e-10, 1e-12, 1e-15, 1e-16, 1e-20, 1e-30, 1e-300)
 
 log_softmax.mistakes(
-    edit("return gaps - np.log(np.exp(gaps).sum(axis=axis, keepdims=True))",
-         "top = scores.max(axis=axis, keepdims=True)\n"
-         "    return scores - (top + np.log(np.exp(gaps).sum(axis=axis, keepdims=True)))",
-         "The maximum is added back to the logarithm before it is subtracted. Beside a huge maximum the logarithm is "
-         "rounded away. Subtract the maximum from the scores first, and then the logarithm."),
     edit("return gaps - np.log(", "return np.maximum(gaps, {}) - np.log(",
          "The shifted scores are limited from below, so that all scores below the limit look alike. Outside the sum "
          "nothing can overflow: no limit is needed.", each=(-745.0, -700.0, -500.0, -100.0)),

@@ -35,8 +35,8 @@ html_theme.sidebar_secondary.remove: true
 def first_page_site(shared):
     """A toy book whose first page begins as the course's does."""
     text = (ROOT / "index.md").read_text("utf-8")
-    beginning = text[text.index("# Attention") : text.index("- **Try it")]
-    index = INDEX.format(beginning=beginning.replace("chapters/dot_products", "chapters/toy"))
+    beginning = text[text.index("# Attention") : text.index("- **You write it")]
+    index = INDEX.format(beginning=re.sub(r"chapters/(dot_products|language_model)", "chapters/toy", beginning))
 
     def make(folder):
         toy.make(folder, **{"index.md": index})

@@ -34,7 +34,7 @@ def test_a_plain_page_shows_the_tour_and_its_stops_lead_to_the_chapters(tmp_path
     page = open_page((tmp_path / "site" / "index.html").as_uri(), reduced_motion="reduce")
     page.locator("[data-mounted=true] [data-widget=living_picture]").wait_for()
     page.locator("[data-stop=rope]").click()
-    page.get_by_role("link", name="9. RoPE").click()
+    page.get_by_role("link", name="10. RoPE").click()
     page.wait_for_url("**/chapters/rope.html")
     assert page.get_by_role("heading", name="Rotary positions").is_visible()
     assert "host.js" not in page.content()

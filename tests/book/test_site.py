@@ -104,7 +104,7 @@ def test_a_page_is_whole_and_axe_finds_nothing_on_it(page):
     assert findings(page, OTHERS if wide or "/chapters/" not in page.url else dict(runOnly=WIDTH)) == []
 
 
-@on(CHAPTERS, LAPTOP)
+@on(CHAPTERS[:-1], LAPTOP)  # the last has a widget and tables alone
 def test_figures_have_the_pages_background_in_light_and_in_dark(page):
     """They have no ground of their own; what is drawn is darker than what is behind it, or lighter in the dark."""
     figure, grounds = page.locator(".cell_output img").first, []
@@ -202,7 +202,7 @@ def test_the_landing_page_has_one_button_and_two_doors(visit):
     page = visit("index")
     assert page.title() == "Attention, from the dot product to a running language model"
     for name, place in [
-        ("Start with two lists of numbers", "chapters/dot_products.html"),
+        ("Start chapter 1", "chapters/dot_products.html"),
         ("set up a notebook", "index.html#how-to-do"),
         ("run a class", "index.html#how-to-grade"),
     ]:
@@ -309,7 +309,7 @@ def test_every_widget_reacts_to_the_keyboard(page):
 @on(CHAPTERS, LAPTOP)
 def test_every_quiz_answers_every_choice(page):
     quizzes = page.locator("fieldset.quiz").all()
-    assert len(quizzes) >= 3
+    assert len(quizzes) >= 2
     for quiz in quizzes:
         result, choices = quiz.locator(".quiz-result"), quiz.locator("input").all()
         assert result.get_attribute("aria-live") == "polite"
