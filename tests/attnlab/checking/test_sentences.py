@@ -38,9 +38,7 @@ PARALLEL = ("x = x + heard", "start, x = x, x + heard", "self.norm_2(x)", "self.
 OWN_CACHE = ("super().__init__()", "super().__init__(); self.kept = KVCache()", "self.norm_1(x), cache",
              "self.norm_1(x), self.kept if cache is None else cache")  # fmt: skip
 
-BY_SHAPE = (
-    "Q, K, V = globals().setdefault('kept', {}).setdefault(x.shape, project_qkv(x, W_q, W_k, W_v))\n    kept"
-)
+BY_SHAPE = "Q, K, V = globals().setdefault('kept', {}).setdefault(x.shape, project_qkv(x, W_q, W_k, W_v))\n    kept"
 IN_THE_CLASS = (
     "    held = []\n    kept = property(lambda self: self.held[-1] if self.held else None,\n"
     "                    lambda self, new: self.held.append(new))\n"
