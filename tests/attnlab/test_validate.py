@@ -1,6 +1,7 @@
 """nbgrader's Validate, on the command line and as JupyterLab's button: it says for each exercise what `check` says."""
 
 import json
+import os
 import subprocess
 import sys
 import urllib.request
@@ -38,7 +39,8 @@ def all_right() -> dict[str, str]:
 def on_the_command_line(folder, notebook) -> str:
     nbformat.write(notebook, folder / "tried.ipynb")
     command = [sys.executable, "-m", "nbgrader", "validate", "tried.ipynb"]
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=300)
+    own = {**os.environ, "PYTHONPATH": str(ROOT)}  # the answers import the references
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=300, env=own)
     assert done.returncode == 0, done.stderr
     return done.stdout
 
