@@ -158,12 +158,16 @@ def _remembers(answer, material: dict, outcomes) -> str | None:
     for prop, row in zip(material["properties"], outcomes):
         for c in smallest_first(prop["cases"]) if prop["probe"] == "call" else []:
             if not _within_tolerance(prop, prop["expected"][c], row[c]):
-                with _silence(), TimeLimit() as limit:
-                    again = _observe(answer, prop, prop["cases"][c], limit)
-                if not _within_tolerance(prop, row[c], again):
+                if not _within_tolerance(prop, row[c], _once_more(answer, prop, c)):
                     return REMEMBERS
                 return _right_when_emptied(answer, prop, c)
     return None
+
+
+def _once_more(answer, prop: dict, c: int) -> dict:
+    """The outcome of another call on one case."""
+    with _silence(), TimeLimit() as limit:
+        return _observe(answer, prop, prop["cases"][c], limit)
 
 
 def _right_when_emptied(answer, prop: dict, c: int) -> str | None:
@@ -175,8 +179,7 @@ def _right_when_emptied(answer, prop: dict, c: int) -> str | None:
                 continue
             function.__globals__[name] = type(kept)()
             try:
-                with _silence(), TimeLimit() as limit:
-                    alone = _observe(answer, prop, prop["cases"][c], limit)
+                alone = _once_more(answer, prop, c)
             finally:
                 function.__globals__[name] = kept
             if _within_tolerance(prop, prop["expected"][c], alone):

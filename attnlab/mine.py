@@ -155,9 +155,10 @@ def _own(name: str, material: dict):
     return value
 
 
-# Chapters that were part of another one until November 2026, whose notebook a student may have begun before.
-FORMER = {"next_token": ["masks"]} | dict.fromkeys(
-    ["steady_attention", "long_context", "mixture_of_experts"], ["modern_attention"]
+# Chapters that were part of another one until November 2026. Its notebook may have been released, and begun, before. An
+# entry goes when no course that was released with it is graded any more.
+FORMER = {"next_token": "masks"} | dict.fromkeys(
+    ("steady_attention", "long_context", "mixture_of_experts", "todays_models"), "modern_attention"
 )
 
 
@@ -167,7 +168,7 @@ def _find(name: str, chapter: str) -> Path:
     An exercise that has moved may be in the notebook of the chapter that it was in before.
     """
     here = Path.cwd()
-    for stem in (chapter, *FORMER.get(chapter, ())):
+    for stem in dict.fromkeys((chapter, FORMER.get(chapter, chapter))):
         for path in (here / f"{stem}.ipynb", here.parent / stem / f"{stem}.ipynb"):
             if path.is_file() and (stem == chapter or re.search(rf"\b(def|class) {name}\b", path.read_text("utf-8"))):
                 return path

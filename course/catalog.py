@@ -9,6 +9,7 @@ from pathlib import Path
 
 import yaml
 
+from attnlab.mine import FORMER
 from course.errors import CourseError
 from course.folder import ROOT
 from course.kit.exercise import Exercise, Written
@@ -22,17 +23,15 @@ def chapters() -> tuple[str, ...]:
     return tuple(Path(e["file"]).name for e in entries if str(e.get("file", "")).startswith("chapters/"))
 
 
-# Chapters that were divided, and the chapters that their exercises are in now. A notebook of such a chapter that was
-# released before stays gradable; an entry goes when no course that was released with it is graded any more.
+# Chapters that were divided, and the chapters that have parts of them now. Their released notebooks stay gradable.
 DIVIDED = {
-    "masks": ("masks", "next_token"),  # November 2026
-    "modern_attention": ("steady_attention", "long_context", "mixture_of_experts", "todays_models"),  # November 2026
+    old: tuple(stem for stem, former in FORMER.items() if former == old) for old in dict.fromkeys(FORMER.values())
 }
 
 
 def chapters_in(notebook: str) -> tuple[str, ...]:
     """The chapters whose exercises a released notebook may hold, by its name; none for an instructor's own."""
-    return DIVIDED.get(notebook) or ((notebook,) if notebook in chapters() else ())
+    return (*([notebook] if notebook in chapters() else []), *DIVIDED.get(notebook, ()))
 
 
 def exercises_in(notebook: str) -> dict[str, Exercise]:

@@ -34,6 +34,11 @@ def exercise_minutes(stem: str) -> int:
     return sum(exercise.minutes or 0 for exercise in catalog.exercises_of(stem).values() if not exercise.bonus)
 
 
+def minutes(stem: str) -> int:
+    """Minutes to read a chapter and to do its exercises that are not optional."""
+    return reading_minutes(stem) + exercise_minutes(stem)
+
+
 def of_chapter(stem: str) -> str:
     """As "about 45 minutes to read, 40 for its exercises"."""
     doing = exercise_minutes(stem)

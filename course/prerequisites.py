@@ -54,12 +54,11 @@ def not_due(stem: str, due: dict[str, datetime.datetime], now: datetime.datetime
 
     due: by chapter, those that have a due date; both this and `now` in UTC, without a time zone, as nbgrader keeps them
     """
-    holds = {
+    return {
         earlier: when
         for earlier, when in due.items()
         if earlier != stem and when > now and set(catalog.chapters_in(earlier)) & set(sources(stem))
     }
-    return holds
 
 
 @functools.cache

@@ -1,8 +1,7 @@
 """Reference answers of the chapter on longer texts and smaller caches, in PyTorch.
 
-Shapes follow the course: x (batch, n, d_model). Inputs are never changed. Sizes that do not fit
-raise ValueError. Sources: Llama Team, 2024 (stretched
-frequencies); DeepSeek-AI, 2024 (a latent for keys and values).
+Shapes follow the course: x (batch, n, d_model). Inputs are never changed. Sizes that do not fit raise ValueError.
+Sources: Llama Team, 2024 (stretched frequencies); DeepSeek-AI, 2024 (a latent for keys and values).
 """
 
 import math

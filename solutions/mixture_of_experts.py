@@ -1,7 +1,7 @@
 """Reference answers of the chapter on experts, in PyTorch.
 
-Shapes follow the course: x (batch, n, d_model). Inputs are never changed. Sizes that do not fit
-raise ValueError. Sources: Shazeer et al., 2017, and Jiang et al., 2024.
+Shapes follow the course: x (batch, n, d_model). Inputs are never changed. Sizes that do not fit raise ValueError.
+Sources: Shazeer et al., 2017, and Jiang et al., 2024.
 """
 
 import torch

@@ -8,69 +8,29 @@ import re
 import pytest
 
 from attnlab.checking import code_slice
-from course import catalog, chapter
+from course import catalog, chapter, effort
 from course.folder import ROOT
 
 MOST_HIDDEN, MOST_BUGS, MOST_MINUTES = 8, 3, 90
 
 
-def bindings(tree: ast.Module) -> dict[str, bool]:
-    """The names that a cell binds at its top level, and whether each is last bound as the variable of a loop."""
-    found = {}
-    waiting = list(reversed(tree.body))
-    while waiting:
-        node = waiting.pop()
-        if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
-            found[node.name] = False
-            continue
-        if isinstance(node, ast.For):
-            found |= dict.fromkeys(stored(node.target), True)
-        elif isinstance(node, (ast.Import, ast.ImportFrom)):
-            found |= dict.fromkeys(((alias.asname or alias.name).split(".")[0] for alias in node.names), False)
-        elif isinstance(node, (ast.Assign, ast.AugAssign, ast.AnnAssign)):
-            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
-            found |= dict.fromkeys((name for target in targets for name in stored(target)), False)
-        waiting += reversed([one for one in ast.iter_child_nodes(node) if isinstance(one, ast.stmt)])
-    return found
-
-
-def stored(target: ast.AST) -> list[str]:
-    return [node.id for node in ast.walk(target) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)]
-
-
-def read_from_before(tree: ast.Module) -> set[str]:
-    """The names that a cell reads at its top level before it binds them."""
-    bound, read = set(), set()
-    for statement in tree.body:
-        own = {
-            node.id
-            for part in ast.walk(statement)
-            if isinstance(part, (ast.FunctionDef, ast.Lambda, ast.ClassDef, ast.comprehension))
-            for node in ast.walk(part)
-            if isinstance(node, (ast.Name, ast.arg)) and (isinstance(node, ast.arg) or isinstance(node.ctx, ast.Store))
-            for node in [ast.Name(node.arg) if isinstance(node, ast.arg) else node]
-        }
-        loops = {name for part in ast.walk(statement) if isinstance(part, ast.For) for name in stored(part.target)}
-        loads = {
-            node.id for node in ast.walk(statement) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)
-        }
-        read |= loads - own - loops - bound
-        bound |= bindings(ast.Module([statement], [])).keys()
-    return read
+def loop_variables(statement: code_slice.Statement) -> set[str]:
+    """The names that a statement binds as the variables of loops."""
+    targets = (node.target for node in ast.walk(statement.node) if isinstance(node, ast.For))
+    return statement.binds & {one.id for target in targets for one in ast.walk(target) if isinstance(one, ast.Name)}
 
 
 def overwritten(cells: list[str]) -> list[tuple[str, int]]:
     """Names that a cell reads although the variable of a loop in between has taken them; and the cell's number."""
     meant, taken, found = set(), set(), []
     for number, source in enumerate(cells):
-        tree = ast.parse(code_slice.without_magics(source))
-        found += [(name, number) for name in sorted(read_from_before(tree) & meant & taken)]
-        for name, by_loop in bindings(tree).items():
-            if not by_loop:
-                meant.add(name)
-                taken.discard(name)
-            elif name in meant:
-                taken.add(name)
+        bound = set()  # in this cell
+        for statement in code_slice.of_cell(source):
+            loops = loop_variables(statement)
+            found += [(name, number) for name in sorted((statement.needs - statement.binds - bound) & taken)]
+            bound |= statement.binds
+            meant |= statement.binds - loops
+            taken = taken - statement.binds | loops & meant
     return found
 
 
@@ -97,9 +57,7 @@ def test_a_chapter_asks_for_few_guesses_and_hides_few_bugs(stem):
 
 @pytest.mark.parametrize("stem", catalog.chapters())
 def test_a_chapter_takes_ninety_minutes_at_most(stem):
-    from course import effort
-
-    assert effort.reading_minutes(stem) + effort.exercise_minutes(stem) <= MOST_MINUTES
+    assert effort.minutes(stem) <= MOST_MINUTES
 
 
 @pytest.mark.parametrize("stem", catalog.chapters()[1:])

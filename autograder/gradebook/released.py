@@ -83,8 +83,8 @@ def ensure_same_cells(gradebook: Gradebook, assignment: str, notebook: str, cell
     if changes:
         raise CourseError(
             f"{assignment}: this version of the course {' and '.join(changes)}, and submissions of the old release are "
-            "in the gradebook; nothing was released and no score was changed. What was released stays gradable with "
-            "this version. For the new notebook, begin another course folder"
+            "in the gradebook; nothing was released and no score was changed. This version can still grade "
+            "the old release. For the new notebook, begin another course folder"
         )
 
 

@@ -1,4 +1,4 @@
-"""Offer each chapter's student notebook: plain links below the title, and the files inside the site.
+"""Offer each chapter's student notebook: plain links below its opening, and the files inside the site.
 
 Beside the notebooks lie the wheel of `attnlab`, which a notebook's first cell installs, and the bundle of everything.
 """
@@ -23,7 +23,7 @@ FOLDER = cells.PUBLISHED_FOLDER
 
 
 def add_link(app, doctree, docname) -> None:
-    """Put the links below the page's title. They are relative, so that they also work from a folder or a zip.
+    """Put the links below the page's opening. They are relative, so that they also work from a folder or a zip.
 
     Where a page is served, `book.js` writes the address of the wheel into the notebook that is downloaded.
 

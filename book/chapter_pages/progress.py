@@ -27,7 +27,7 @@ FORGET = (
 
 
 def add_controls(app, doctree, docname) -> None:
-    """Put a bar below a chapter's title and a box below each check; on the first page, a button to forget all."""
+    """Put a bar below a chapter's opening and a box below each check; on the first page, a button to forget all."""
     if app.builder.format != "html":
         return
     stem = exercise_nodes.chapter_of(docname)
@@ -38,6 +38,5 @@ def add_controls(app, doctree, docname) -> None:
         quizzes = len(list(doctree.findall(quiz)))
         exercise_nodes.put_below_opening(doctree, BAR.format(stem=stem, total=len(exercises) + quizzes))
     elif docname == app.config.root_doc:
-        chapters = next(doctree.findall(nodes.enumerated_list), None)
-        if chapters is not None:
+        for chapters in list(doctree.findall(nodes.enumerated_list))[-1:]:  # there is a list for each part
             exercise_nodes.put_after(chapters, exercise_nodes.raw(FORGET))

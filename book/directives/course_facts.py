@@ -21,9 +21,10 @@ class CourseFacts(SphinxDirective):
     has_content = True
 
     def run(self):
-        self.env.note_dependency(__file__)
         stems = catalog.chapters()
-        hours = round(sum(effort.reading_minutes(stem) + effort.exercise_minutes(stem) for stem in stems) / 60)
+        for stem in stems:
+            self.env.note_dependency(str(catalog.chapter_path(stem)))
+        hours = round(sum(map(effort.minutes, stems)) / 60)
         facts = f"{len(stems)} chapters, {len(catalog.all_exercises())} checked exercises, about {hours} hours."
         return [nodes.paragraph("", f"{' '.join(self.content)} {facts}".strip(), classes=["course-facts"])]
 

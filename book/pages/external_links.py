@@ -68,7 +68,7 @@ def notebook_links(stem: str, launch: dict) -> str:
 
 
 def add_notebook_links(app, doctree, docname) -> None:
-    """Put the links that open a chapter's notebook below its title."""
+    """Put the links that open a chapter's notebook below its opening."""
     stem = exercise_nodes.chapter_of(docname)
     if app.builder.format == "html" and stem is not None and (links := notebook_links(stem, app.config.launch)):
         exercise_nodes.put_below_opening(doctree, f'<p class="chapter-launch">{links}</p>')

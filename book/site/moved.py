@@ -41,9 +41,9 @@ def sections(app, old: str) -> dict[str, str]:
 def pages(app):
     """Yield a page for each divided chapter that is no longer there."""
     for old in catalog.DIVIDED:
-        if old in catalog.chapters() or f"chapters/{catalog.chapters()[0]}" not in app.env.titles:
-            continue
         now = [stem for stem in catalog.chapters_in(old) if f"chapters/{stem}" in app.env.titles]
+        if old in catalog.chapters() or not now:
+            continue
         links = "".join(
             f'<li><a href="{app.builder.get_relative_uri(f"chapters/{old}", f"chapters/{stem}")}">'
             f"{escape(app.env.titles[f'chapters/{stem}'].astext())}</a></li>"
