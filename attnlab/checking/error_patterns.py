@@ -678,7 +678,12 @@ def _sums(known):
             if all(b.shape == a.shape and np.allclose(b.sum(axis=axis)[t], 1) for t, (_, a, b) in zip(to_be, known)):
                 break
             some = "" if all(map(np.all, to_be)) else " that is not all zeros"
-            if not all(b.shape == a.shape and _finite_sums_off(b, axis) for _, a, b in known):
+            if not all(b.shape == a.shape for _, a, b in known):
+                break
+            if all(_zeros_or_one(b, axis) for _, _, b in known):
+                words = f"Some {what}s (along axis {axis}) are all zeros where they should sum to one."
+                return Relation("empty rows", words, words, exact=False)
+            if not all(_finite_sums_off(b, axis) for _, _, b in known):
                 break
             words = f"Each {what} (along axis {axis}){some} should sum to one, but yours do not."
             other = -2 if axis == -1 else -1
@@ -694,6 +699,11 @@ def _finite_sums_off(b, axis: int) -> bool:
     """Whether some row of numbers sums to something else than one. A row with nan says nothing on its sum."""
     sums = b.sum(axis=axis)
     return bool(np.any(np.isfinite(sums) & ~np.isclose(sums, 1)))
+
+
+def _zeros_or_one(b, axis: int) -> bool:
+    """Whether each row is all zeros or sums to one."""
+    return bool(np.all(np.isclose(b.sum(axis=axis), 1) | ~b.any(axis=axis)))
 
 
 def _negative(case, a, b):

@@ -22,6 +22,10 @@ WHY_ROOT = "Why divide by the square root of the width?"
 AXES = "Any number of leading dimensions"
 MASKS = "A mask says what each query may read"
 POLARITY = "What goes wrong"
+HALF = (
+    "The scores are divided by half of d_k, or by twice d_k, as `d_k ** 1 / 2` does: the power comes before the "
+    "division. Write `d_k ** 0.5` or `np.sqrt(d_k)`."
+)
 
 
 def draw(rng, **shapes):
@@ -172,6 +176,7 @@ attention_weights.mistakes(
     edit("/ np.sqrt(d_k)", "/ d_k",
          "The scores are divided by d_k itself. Their standard deviation is the square root of d_k; dividing by more "
          "flattens the weights toward a plain average.", see=WHY_ROOT),
+    edit("np.sqrt(d_k)", "{}", HALF, see=WHY_ROOT, each=("(d_k ** 1 / 2)", "d_k ** 1 / 2")),
     edit("/ np.sqrt(d_k)", "* np.sqrt(d_k)",
          "The scores are multiplied by the square root of d_k. They grow with the width already, so divide.",
          see=WHY_ROOT),
@@ -278,6 +283,7 @@ def hidden_keys(rng):
     mask = np.array([[1, 1, 0, 0, 1], [0, 1, 0, 0, 0], [1, 1, 1, 1, 0]], dtype=bool)
     yield dict(**draw(rng, Q=(3, 4), K=(5, 4), V=(5, 2)), mask=mask)
     yield square_and_masked(rng)
+    yield dict(**THREE, V=THREE_VALUES, mask=LOWER[:3, :3])  # visible keys with a score of 0
 
 
 @scaled_dot_product_attention.property(
@@ -362,6 +368,7 @@ scaled_dot_product_attention.mistakes(
     edit("np.sqrt(d_k)", "d_k",
          "The scores are divided by d_k itself. Use its square root: that is their standard deviation.",
          see=WHY_ROOT),
+    edit("np.sqrt(d_k)", "{}", HALF, see=WHY_ROOT, each=("(d_k ** 1 / 2)", "d_k ** 1 / 2")),
     edit("/ np.sqrt(d_k)", "* np.sqrt(d_k)",
          "The scores are multiplied by the square root of d_k. Divide.", see=WHY_ROOT),
     edit(DIVISOR, f"{DIVISOR} / np.sqrt(d_k)",
@@ -445,6 +452,11 @@ scaled_dot_product_attention.mistakes(
     edit(MASKED, "scores * mask",
          "Hidden scores are multiplied by 0. A score of 0 is an ordinary score and gets weight; hidden means minus "
          "infinity.", see=MASKS),
+    edit(MASKED, "np.where(scores * mask == 0, -np.inf, scores)",
+         "Every score of exactly 0 counts as hidden. A key at a right angle to the query has a score of 0 and still "
+         "gets weight: let the mask choose, not the score.", see=MASKS),
+    edit("np.where(mask", "np.where(mask | np.eye(*scores.shape[-2:], dtype=bool)",
+         "Each query may always read the key at its own position. Only the mask says what is visible.", see=MASKS),
     edit(MASKED, "scores + mask",
          "The mask is added to the scores as it is, so a visible key gains 1 and nothing is hidden. A hidden score "
          "must become minus infinity.", see=MASKS),
@@ -552,6 +564,12 @@ self_attention.mistakes(
     edit("Q, K, V, mask", "Q, K, V", "The mask is accepted and never passed on.", see=MASKS),
     edit("np.where(mask", "np.where(~mask",
          "The mask is inverted. True means that the query may attend to the key.", see=POLARITY),
+    edit("np.where(mask", "np.where({} if mask.ndim > 1 else mask",
+         "The mask is transposed. Its rows are queries and its columns are keys, as in the scores.", see=MASKS,
+         each=("np.swapaxes(mask, -1, -2)", "mask.T")),
+    edit(" / np.sqrt(d_k)", "{}", HALF, see=WHY_ROOT, each=(" / (d_k ** 1 / 2)", " / d_k ** 1 / 2")),
+    edit("np.where(mask", "np.where(mask | np.eye(*scores.shape[-2:], dtype=bool)",
+         "Each token may always read itself. Only the mask says what is visible.", see=MASKS),
     edit(APPLY_MASK, CAUSAL,
          "Every token sees only itself and what came before, although no mask says so. Leave that to the mask.",
          see=MASKS),

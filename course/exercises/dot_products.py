@@ -124,6 +124,9 @@ dot.mistakes(
     edit("x * y", "{}", ONE_VECTOR, each=("x", "y", "x * x", "y * y")),
     edit(SUM, f"int({SUM})",
          "The result is cut to a whole number. A dot product of floats is a float: leave `int` out."),
+    edit(SUM, "{}",
+         "The result is rounded. A dot product keeps every digit: leave `round` out.",
+         each=tuple(f"round({SUM}, {digits})" for digits in (0, 1, 2, 3, 4, 6))),
     edit(SUM, f"1 + {SUM}",
          "The running total starts at 1, so every answer is one too large. A sum of nothing is 0: start there."),
     edit(f"float({SUM})", "[x * y for x, y in zip(a, b)]",
@@ -216,8 +219,14 @@ def any_length(rng):
     yield dict(a=1e100 * a, b=1e-100 * b)
 
 
+def agreeing(rng):
+    """A positive cosine, so that a result cut off at 0 was computed all the same."""
+    a = rng.permutation([-1, 1, 1]) * rng.uniform(1.2, 1.8, size=3)
+    yield dict(a=a, b=2 * a + rng.uniform(-0.2, 0.2, size=3))
+
+
 cosine_similarity.unchanged(
-    lambda rng: dict(zip("ab", disagreeing(rng, 3))),
+    agreeing,
     rtol=1e-11,
     hint="`a /= ...` writes into the caller's array. `a = a / ...` makes a new one.",
 )

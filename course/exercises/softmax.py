@@ -292,8 +292,9 @@ log_softmax.mistakes(
          "One maximum is subtracted for the whole array. In a row far below it, every exponential is 0 and the "
          "logarithm of their sum is -inf. Each row needs its own.", see=WHY_MAXIMUM),
     edit("axis: int = -1", "axis: int = 0", DEFAULT_AXIS, see=ROWS_AND_AXES),
-    edit("np.log(", "np.log2(",
-         "The logarithm is not the natural one. It has to undo `np.exp`: use `np.log`, not `np.log2` or `np.log10`."),
+    edit("np.log(", "{}(",
+         "The logarithm is not the natural one. It has to undo `np.exp`: use `np.log`, not `np.log2` or `np.log10`.",
+         each=("np.log2", "np.log10")),
     edit("np.log(", "(", "The sum of the exponentials is subtracted. Subtract its logarithm instead."),
     edit(RESULT, LOG_TOTAL,
          "Only the logarithm of the sum is returned, one number for each row. Subtract it from each score."),
@@ -572,6 +573,7 @@ def mixes(rng):
     yield dict(query=rng.normal(size=4), keys=rng.normal(size=(5, 4)), values=rng.normal(size=(5, 3)))
     yield dict(query=rng.normal(size=4), keys=rng.normal(size=(5, 4)), values=rng.normal(size=(5, 4)))
     yield dict(query=rng.normal(size=3), keys=rng.normal(size=(3, 3)), values=rng.normal(size=(3, 2)))
+    yield dict(query=rng.normal(size=2), keys=rng.normal(size=(3, 2)), values=rng.normal(size=(3, 1)))
     whole = np.array([[1, 0, 1, 0], [0, 1, 0, 1], [1, 1, 0, 0]])
     yield dict(query=whole[2], keys=whole, values=rng.integers(-5, 5, size=(3, 2)))
 
@@ -628,6 +630,8 @@ soft_lookup.mistakes(
          "These are the weights. The last step is missing: the weighted sum of the values."),
     edit(f"{WEIGHTS} @ values", f"{WEIGHTS}[:, None] * values",
          "The values are weighted but not summed. Add up the rows to get one vector."),
+    edit(f"{WEIGHTS} @ values", f"np.squeeze({WEIGHTS} @ values)",
+         "Axes of length 1 are dropped, as by `squeeze`. For values of width 1 the result is still a vector, (1,)."),
     edit(f"{WEIGHTS} @ values", f"{WEIGHTS} @ values / len(values)",
          "The weighted values are averaged. The weights already sum to one, so add, and do not divide by the number "
          "of keys again."),
