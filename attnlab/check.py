@@ -24,7 +24,7 @@ from attnlab.checking.judge import Report, error_words, judge, no_answer, smalle
 from attnlab.checking.observe import describe_error, outcome_of, source_file
 from attnlab.checking.report import WIDTH, as_html, as_text
 from attnlab.checking.schema import Material, Outcome
-from attnlab.checking.time_limit import CASE_SECONDS, CHECK_SECONDS, TimeLimit
+from attnlab.checking.time_limit import CASE_SECONDS, CHECK_SECONDS, IN_A_PAGE, TimeLimit
 
 CHECKS = Path(__file__).parent / "checks"
 
@@ -37,6 +37,15 @@ def check(answer):
     Raises TypeError or ValueError, in words, when `answer` is not an exercise of the course. While nbgrader validates
     the notebook, which counts a cell as failed only if it raises, an answer that does not pass raises NotPassed.
     """
+    report, said = report_on(answer)
+    optional = report.bonus and report.not_done
+    if os.environ.get("NBGRADER_EXECUTION") == "validate" and not (report.passed or optional):
+        raise NotPassed(in_words(report, said))
+    return show(report, said)
+
+
+def report_on(answer) -> tuple[Report, list[str]]:
+    """The report on a live object, and sentences to be shown above it. Raises as `check` does."""
     material = material_of(_exercise_name(answer))
     shell = _shell()
     notices = [diagnosis.newest_did_not_run(answer, material["name"], shell)] if shell else []
@@ -49,11 +58,7 @@ def check(answer):
         report = library_calls.without_points(report, library_calls.uses_of(answer, material))
     except KeyboardInterrupt as error:
         raise Interrupted(answer, error) from None
-    said = list(filter(None, notices))
-    optional = report.bonus and report.not_done
-    if os.environ.get("NBGRADER_EXECUTION") == "validate" and not (report.passed or optional):
-        raise NotPassed(in_words(report, said))
-    return show(report, said)
+    return report, list(filter(None, notices))
 
 
 def examine(answer, material: dict, show_cases: bool = True) -> Report:
@@ -114,8 +119,8 @@ def _diagnosis(answer, material: dict, outcomes, named: bool) -> Iterator[str | 
     yield _raised(answer, material, outcomes)
     if any("error" in got and got["error"]["type"] == "StillRunning" for row in outcomes for got in row):
         yield (
-            "Your code was stopped: look for a loop that does not end. To stop a cell of your own, choose "
-            "Kernel > Interrupt."
+            "Your code was stopped: look for a loop that does not end. To stop a cell of your own, "
+            + ("press Stop." if IN_A_PAGE else "choose Kernel > Interrupt.")
         )
     else:
         yield _remembers(answer, material, outcomes)
@@ -239,11 +244,15 @@ def show(report: Report, notices: Sequence[str] = ()) -> Points:
     """
     text = in_words(report, notices)
     if hasattr(_shell(), "kernel"):
-        above = "".join(f"<p>{html.escape(notice)}</p>" for notice in notices)
-        _display((f'<div class="attn-check" role="alert">{above}</div>' if above else "") + as_html(report), text)
+        _display(in_html(report, notices), text)
     else:
         print(text)
     return Points(report)
+
+
+def in_html(report: Report, notices: Sequence[str]) -> str:
+    above = "".join(f"<p>{html.escape(notice)}</p>" for notice in notices)
+    return (f'<div class="attn-check" role="alert">{above}</div>' if above else "") + as_html(report)
 
 
 def in_words(report: Report, notices: Sequence[str]) -> str:

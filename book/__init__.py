@@ -13,7 +13,7 @@ def steps() -> dict:
     from book.chapter_pages import chapter_reader, downloads, estimates, exercise_cards, progress
     from book.directives import front_page, living_picture
     from book.pages import accessibility, bibliography, external_links, mathematics, metadata, slim_pages, wrap_code
-    from book.site import fonts, live_model, moved, not_found, page_weight, search
+    from book.site import answers, fonts, live_model, moved, not_found, page_weight, search
 
     return {
         "config-inited": [
@@ -23,7 +23,7 @@ def steps() -> dict:
             OTHERS,
             chapter_reader.configure,  # MyST-NB would take the chapters' paths for suffixes
         ],
-        "env-get-outdated": [OTHERS, chapter_reader.outdated],
+        "env-get-outdated": [OTHERS, chapter_reader.outdated, answers.outdated],
         "env-updated": [
             OTHERS,
             chapter_reader.stop_on_failure,
@@ -43,9 +43,10 @@ def steps() -> dict:
             accessibility.row_headings,
             estimates.add,
             progress.add_controls,
+            answers.lead_from_first_page,
             exercise_cards.fold,  # with everything that was put below a check
         ],
-        "html-collect-pages": [OTHERS, edition.pages, not_found.pages, moved.pages],
+        "html-collect-pages": [OTHERS, edition.pages, not_found.pages, moved.pages, answers.pages],
         "html-page-context": [
             metadata.name_first_page,
             external_links.add_report_link,  # before others read from the text what the page needs
@@ -64,6 +65,7 @@ def steps() -> dict:
             metadata.copy_picture,
             slim_pages.drop_files,
             live_model.copy,
+            answers.copy,
             fonts.write_fonts,  # when the pages are written
             not_found.begin_at_the_root,
             search.index_site,  # when the pages are final

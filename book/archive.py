@@ -10,14 +10,14 @@ import sys
 import zipfile
 from pathlib import Path
 
-from book.site import live_model, search
+from book.site import answers, live_model, search
 from course.files import add_to_zip, replacing
 from course.folder import ROOT
 
 NAME = "attention-book"
 LEFT_OUT = {".buildinfo", "objects.inv", "404.html"}  # for servers and for other builds
-# The second is an index, and the third a model, both of which pages may only fetch over http.
-FOLDERS_LEFT_OUT = ("reports/", f"{search.FOLDER}/", f"{live_model.FOLDER}/")
+# After the reports: an index, a model and Python, which pages may only fetch over http.
+FOLDERS_LEFT_OUT = ("reports/", f"{search.FOLDER}/", f"{live_model.FOLDER}/", f"{answers.FOLDER}/")
 
 
 def write(site: Path, target: Path) -> Path:

@@ -14,13 +14,15 @@ from course.files import hash_of
 from course.folder import ROOT
 
 FILES = ("_config.yml", "_toc.yml", "references.bib", "requirements.txt", "index.md", "bibliography.md")
+BUILT = ("build/python/pieces.json", "build/live/manifest.json")  # what the site has beyond the book, if it was made
 FOLDERS = ("chapters", "appendices", "guides", "solutions", "attnlab", "course", "book")
 
 
 def made_from() -> str:
     """Hash the files of this checkout that the book is made from."""
     files = [path for folder in FOLDERS for path in (ROOT / folder).rglob("*") if "__pycache__" not in path.parts]
-    return hash_of(ROOT, [*map(ROOT.joinpath, FILES), *files])
+    built = [path for path in map(ROOT.joinpath, BUILT) if path.is_file()]
+    return hash_of(ROOT, [*map(ROOT.joinpath, FILES), *files, *built])
 
 
 def path(html: Path) -> Path:

@@ -15,6 +15,7 @@ import gzip
 import hashlib
 import html
 import io
+import json
 import re
 import sys
 import tokenize
@@ -38,6 +39,7 @@ _SAYS_NOTHING = re.compile(
 PUBLISHED_SOURCES = ("chapters", "appendices", "attnlab")
 PICTURES = {".png", ".jpg", ".jpeg", ".gif", ".ico", ".webp", ".woff", ".woff2", ".ttf", ".eot", ".pyc"}
 ZIPPED = {".zip", ".whl", ".npz"}
+THIRD_PARTY = ROOT / "live" / "python" / "package.json"  # its own keys pin files of Python and NumPy, by their SHA-256
 USUAL_PROPERTIES = ("unchanged", "gradients", "any_device", "refuses")  # of `course.kit.exercise.Exercise`
 MARKERS = {"###BEGINSOLUTION": "a solution's marker", "###BEGINHIDDENTESTS": "a hidden test's marker"}
 _ESCAPE = re.compile(r"\\(?:u([0-9a-fA-F]{4})|x([0-9a-fA-F]{2})|(.))", re.DOTALL)
@@ -144,6 +146,14 @@ def scan_site(site: Path, wanted: dict[str, str]) -> Iterator[str]:
             yield from scan([path], tests if path.name == edition.FOLDER else wanted)
 
 
+def third_party() -> set[str]:
+    """The SHA-256 of each file of another project that the site may serve."""
+    if not THIRD_PARTY.is_file():
+        return set()
+    pinned = json.loads(THIRD_PARTY.read_text("utf-8"))
+    return {entry["sha256"] for entry in [*pinned["pyodide"].values(), *pinned["wheels"]]}
+
+
 class _Search:
     """Look for all wanted lines in one pass over a text."""
 
@@ -155,8 +165,11 @@ class _Search:
         for beginning in self._begin:
             self._marked[_hashes(beginning)] = True
         self._clean: set[bytes] = set()  # hashes of files without findings; several archives may hold the same file
+        self._theirs = third_party()
 
     def file(self, name: str, suffix: str, content: bytes) -> Iterator[str]:
+        if suffix in ZIPPED and hashlib.sha256(content).hexdigest() in self._theirs:
+            return  # the lines of other projects, some of which are as short as an answer's
         known = hashlib.sha256(suffix.encode() + b"\0" + content).digest()
         if suffix in PICTURES or known in self._clean:
             return

@@ -140,11 +140,12 @@ def test_the_documents_are_there_and_their_relative_links_lead_somewhere(path):
         assert (ROOT / target).exists(), target
 
 
-def test_the_readme_shows_the_first_page_as_it_is_and_is_short():
+def test_the_readme_shows_pages_as_they_are_and_is_short():
     from PIL import Image
 
     from scripts import take_screenshot
 
-    shown = Image.open(take_screenshot.TARGET).text
-    assert shown[take_screenshot.STAMP] == take_screenshot.made_from(), "run scripts/take_screenshot.py"
+    for name in take_screenshot.SOURCES:
+        shown = Image.open(take_screenshot.IMAGES / name).text
+        assert shown[take_screenshot.STAMP] == take_screenshot.made_from(name), "run scripts/take_screenshot.py"
     assert len((ROOT / "README.md").read_text("utf-8").splitlines()) <= 80

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import signal
+import sys
 import threading
 import time
 
@@ -16,6 +17,8 @@ import time
 CASE_SECONDS, CHECK_SECONDS = 10.0, 60.0
 PATIENCE = 4  # seconds on the wall for each second of processor time
 TICK = 0.1
+IN_A_PAGE = sys.platform == "emscripten"  # Python in a browser: there are neither signals nor threads
+processor_time = time.monotonic if IN_A_PAGE else time.process_time  # which stands still there
 
 
 class StillRunning(BaseException):
@@ -36,7 +39,10 @@ class TimeLimit:
         self.used, self.told, self._began = 0.0, None, None
 
     def __enter__(self) -> TimeLimit:
-        self._ticks = _signals(self._tick) if _signals_work() else _watched(self._is_up)
+        if IN_A_PAGE:
+            self._ticks = monitored(self._tick)
+        else:
+            self._ticks = _signals(self._tick) if _signals_work() else _watched(self._is_up)
         self._ticks.__enter__()
         return self
 
@@ -46,7 +52,7 @@ class TimeLimit:
     @contextlib.contextmanager
     def of(self, seconds: float):
         """Calls within have that many seconds of processor time. They end with StillRunning, which stops here."""
-        processor = time.process_time()
+        processor = processor_time()
         self.told, self._limits, self._next = None, (seconds, PATIENCE * seconds), 0.0
         self._began = (processor, time.monotonic())
         try:
@@ -55,12 +61,12 @@ class TimeLimit:
             pass
         finally:
             self._began = None
-            self.used = time.process_time() - processor
+            self.used = processor_time() - processor
 
     def _is_up(self) -> bool:
         if self._began is None:
             return False
-        clocks = time.process_time(), time.monotonic()
+        clocks = processor_time(), time.monotonic()
         up = [limit for begin, now, limit in zip(self._began, clocks, self._limits) if now - begin > limit]
         if not up or clocks[1] < self._next:
             return False
@@ -112,3 +118,31 @@ def _watched(is_up):
         ended.set()
         with lock:
             ctypes.pythonapi.PyThreadState_SetAsyncExc(caller, None)
+
+
+EVENTS = 64  # calls and jumps between two ticks: reading a clock in a browser takes longer than a jump
+
+
+@contextlib.contextmanager
+def monitored(tick):
+    """Tick as Python code calls functions and jumps, from Python 3.12 on. It does not end a call of C code."""
+    monitoring = sys.monitoring  # pyright: ignore[reportAttributeAccessIssue]  (from Python 3.12 on)
+    tool = next(free for free in range(6) if monitoring.get_tool(free) is None)  # one limit may be inside another
+    passed = 0
+
+    def count(*_):
+        nonlocal passed
+        passed += 1
+        if passed % EVENTS == 0:
+            tick()
+
+    monitoring.use_tool_id(tool, "time limit")
+    events = (monitoring.events.JUMP, monitoring.events.PY_START)
+    for event in events:
+        monitoring.register_callback(tool, event, count)
+    monitoring.set_events(tool, sum(events))
+    try:
+        yield
+    finally:
+        monitoring.set_events(tool, 0)
+        monitoring.free_tool_id(tool)

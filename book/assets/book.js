@@ -112,3 +112,38 @@ if (location.protocol === "file:" && typeof DOCUMENTATION_OPTIONS !== "undefined
   addEventListener("DOMContentLoaded", reveal);
   addEventListener("hashchange", reveal);
 }
+
+// "Answer here" on a card loads the editor, which loads Python. Nothing of either is loaded before.
+async function answerHere(button) {
+  const card = button.closest(".exercise-card"), said = button.nextElementSibling;
+  if (location.protocol === "file:") {
+    said.textContent = "works on a site that is served: a page from a folder may not load Python. Use the notebook.";
+    return;
+  }
+  const folder = new URL("../_static/python/", location);
+  button.ariaDisabled = "true";
+  said.textContent = "The editor is coming ...";
+  try {
+    const { open } = await import(new URL("answers.js", folder));
+    await open(card, { name: button.dataset.exercise, stem: button.dataset.stem });
+    button.parentElement.hidden = true;
+  } catch (error) {
+    console.warn(error);
+    said.textContent = "does not work in this browser. Use the notebook.";
+  }
+  button.ariaDisabled = null;
+}
+addEventListener("click", ({ target }) => {
+  const button = target.closest(".answer-here button");
+  if (button && !button.ariaDisabled) answerHere(button);
+});
+// The first page's button leads to `#answer-dot`: the reader has pressed it there.
+function fromLink() {
+  const name = location.hash.match(/^#answer-(\w+)$/)?.[1];
+  const button = name && document.querySelector(`.answer-here button[data-exercise="${name}"]`);
+  if (!button) return;
+  button.closest(".exercise-card").scrollIntoView();
+  answerHere(button);
+}
+addEventListener("DOMContentLoaded", fromLink);
+addEventListener("hashchange", fromLink);

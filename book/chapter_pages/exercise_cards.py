@@ -18,6 +18,7 @@ from sphinx_design.dropdown import dropdown_main
 from book import exercise_nodes
 from book.chapter_pages import downloads, estimates
 from book.pages import external_links
+from book.site import answers
 from course import catalog
 
 
@@ -37,6 +38,7 @@ def fold(app, doctree, docname) -> None:
         free = not any(place in heading["ids"] for heading in doctree.findall(nodes.section))
         card = nodes.container(classes=["exercise-card"], ids=[place] if free else [])
         card += exercise_nodes.raw(head(name, source, estimates.of_card(exercises[name])))
+        card += exercise_nodes.raw(answers.offer(stem, name))
         card += exercise_nodes.raw(f'<p class="exercise-open">{opened} <code>check({name})</code> answers there.</p>')
         card += exercise_nodes.raw(f"<details><summary>{inside(len(hints))}</summary>")
         card += [*section[first:last], *hints, exercise_nodes.raw("</details>"), *controls]

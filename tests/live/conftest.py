@@ -8,8 +8,10 @@ import shutil
 import subprocess
 from pathlib import Path
 
+import nbformat
 import pytest
 
+from course import release
 from tests.conftest import skip
 
 HERE = Path(__file__).parent
@@ -48,3 +50,21 @@ def pieces(shared, smollm2_file):
     from live import shards
 
     return shared("pieces", shards.write)
+
+
+@pytest.fixture(scope="session")
+def python_site(shared):
+    """A folder that is served as a site: Python for answers, as `make python` writes it, and notebooks to answer in."""
+    if shutil.which("npm") is None:
+        skip("npm is not on the PATH (Debian: apt-get install npm)", "REQUIRE_COMPILERS")
+    from live import python_pieces
+
+    def make(folder: Path) -> None:
+        python_pieces.write(folder / "_static" / "python")
+        (folder / "index.html").write_text("<!doctype html><title>Answers</title>", "utf-8")
+        (folder / "notebooks").mkdir()
+        for stem in json.loads((folder / "_static" / "python" / "pieces.json").read_text("utf-8"))["chapters"]:
+            notebook = nbformat.writes(release.student_notebook(stem))
+            (folder / "notebooks" / f"{stem}.ipynb").write_text(notebook + "\n", "utf-8")
+
+    return shared("python_site", make)

@@ -1,0 +1,170 @@
+"""Run and check a reader's cell, inside Python in a page (Pyodide).
+
+The page's notebook is a file, with the reader's answers in their cells, and so are those of other chapters. What a cell
+needs from the cells above is run before it, as `attnlab.mine` does for an earlier notebook.
+"""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import io
+import json
+import linecache
+import os
+import sys
+import traceback
+import warnings
+from pathlib import Path
+
+from attnlab import notebook_cells
+from attnlab.check import NoSuchExercise, WrongKind, in_html, report_on
+from attnlab.checking import code_slice
+
+FOLDER = Path("/home/pyodide/notebooks")
+MOST = 20_000  # characters of output that are shown
+NAME = "<your answer>"
+NOT_HERE = (
+    "{0} is not available on this page, where there is NumPy and Python's own library. The exercises on this page need "
+    "nothing else; the notebook has the rest."
+)
+
+
+class Output(io.TextIOBase):
+    """The output of a cell, up to a limit; the rest is counted."""
+
+    def __init__(self, send=None):
+        self.kept, self.lost, self.send = [], 0, send
+        self.size = 0
+
+    def write(self, text) -> int:
+        text = str(text)
+        room = max(0, MOST - self.size)
+        if room:
+            self.kept.append(text[:room])
+            self.size += len(text[:room])
+        self.lost += len(text) - len(text[:room])
+        return len(text)
+
+    def text(self) -> str:
+        end = f"\n... and {self.lost:,} more characters" if self.lost else ""
+        return "".join(self.kept) + end
+
+
+def put(stem: str, notebook: bytes, answers: dict[str, str]) -> None:
+    """Put a chapter's notebook into the folder, with the reader's answers in their cells."""
+    FOLDER.mkdir(parents=True, exist_ok=True)
+    os.chdir(FOLDER)
+    path, content = FOLDER / f"{stem}.ipynb", filled(notebook, answers)
+    if not path.is_file() or path.read_bytes() != content:
+        before = path.stat().st_mtime_ns if path.is_file() else 0
+        path.write_bytes(content)
+        if path.stat().st_mtime_ns <= before:  # a file's time here has milliseconds
+            os.utime(path, ns=(before + 1_000_000, before + 1_000_000))
+
+
+def filled(notebook: bytes, answers: dict[str, str]) -> bytes:
+    """A notebook with the reader's answers in their cells; nothing else changes."""
+    made = json.loads(notebook)
+    for cell in made["cells"]:
+        mark = cell.get("metadata", {}).get("nbgrader", {})
+        if mark.get("solution") and mark.get("grade_id") in answers:
+            cell["source"] = answers[mark["grade_id"]]
+    return (json.dumps(made, indent=1, ensure_ascii=False) + "\n").encode("utf-8")
+
+
+def run(stem: str, name: str, source: str) -> dict:
+    """Run a cell: what it prints and shows, or in words why it ended. No exception leaves this function."""
+    return _run(stem, name, source)[0]
+
+
+def check(stem: str, name: str, source: str) -> dict:
+    """Run a cell and check the answer in it: `html`, whether it `passed`, `points` out of `max_points`."""
+    result, names = _run(stem, name, source)
+    if result["error"]:
+        return result
+    if name not in names:
+        return result | {"error": f"This cell defines no {name}. Keep the line that begins with def or class."}
+    try:
+        report, notices = report_on(names[name])
+    except (NoSuchExercise, WrongKind) as error:
+        return result | {"error": str(error)}
+    except BaseException as error:
+        return result | {"error": in_words(error)}
+    return result | {
+        "html": in_html(report, notices),
+        "passed": report.passed,
+        "notDone": report.not_done,
+        "points": report.points,
+        "maxPoints": report.max_points,
+    }
+
+
+def _run(stem: str, name: str, source: str) -> tuple[dict, dict]:
+    printed = Output()
+    names: dict = {"__name__": "__main__"}
+    linecache.cache[NAME] = (len(source), None, source.splitlines(True), NAME)
+    former = sys.stdout, sys.stderr, builtins.input
+    sys.stdout = sys.stderr = printed
+    builtins.input = no_input
+    error, shown = "", ""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("default")
+            source = code_slice.without_magics(source)
+            tree = ast.parse(source, NAME)
+            prepare(names, stem, name, source)
+            last = tree.body.pop() if tree.body and isinstance(tree.body[-1], ast.Expr) else None
+            exec(compile(tree, NAME, "exec"), names)
+            if last is not None:
+                value = eval(compile(ast.Expression(last.value), NAME, "eval"), names)
+                shown = "" if value is None else repr(value)[:MOST]
+    except BaseException as raised:
+        error = in_words(raised)
+    finally:
+        sys.stdout, sys.stderr, builtins.input = former
+    return {"printed": printed.text(), "shown": shown, "error": error}, names
+
+
+def prepare(names: dict, stem: str, name: str, source: str) -> None:
+    """Run the statements of the cells above that this cell needs. One that fails leaves its names out."""
+    above, answers = [], {}
+    for cell in map(notebook_cells.as_cell, notebook_cells.read((FOLDER / f"{stem}.ipynb").read_bytes())):
+        if cell.solution and cell.name == name:
+            break
+        if cell.kind != "code":
+            continue
+        found = code_slice.of_cell(cell.source)
+        if cell.solution and cell.name:
+            answers[cell.name] = list(range(len(above), len(above) + len(found)))
+        above += found
+    wanted = {one for statement in code_slice.of_cell(source) for one in statement.needs}
+    for i in code_slice.needed(above, wanted, only=answers):
+        try:
+            exec(compile(ast.Module([above[i].node], type_ignores=[]), "<a cell above>", "exec"), names)
+        except Exception:
+            pass
+
+
+def no_input(prompt="") -> str:
+    raise RuntimeError("nobody can be asked on this page: write the value into your code")
+
+
+def in_words(error: BaseException) -> str:
+    """The reason why a cell ended, with the line of the reader's code."""
+    if isinstance(error, SyntaxError):
+        line = f"Line {error.lineno}: {(error.text or '').strip()}\n" if error.lineno else ""
+        return f"{line}{type(error).__name__}: {error.msg}"
+    own = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename == NAME]
+    line = f"Line {own[-1].lineno}: {(own[-1].line or '').strip()}\n" if own else ""
+    if isinstance(error, ModuleNotFoundError):
+        said = NOT_HERE.format((error.name or "that module").partition(".")[0])
+    elif isinstance(error, SystemExit):
+        said = "The cell called exit. Nothing more of it was run."
+    elif isinstance(error, RecursionError):
+        said = f"RecursionError: {error}. A function calls itself without an end."
+    elif isinstance(error, MemoryError):
+        said = f"MemoryError: {error or 'an array is larger than the memory that a page may use'}"
+    else:
+        said = f"{type(error).__name__}: {error}"
+    return (line + said)[:2000]
