@@ -5,6 +5,7 @@
     *.whl                      packages for it, such as NumPy
     attnlab-<hash>.zip         the course's package, without what no exercise in a page needs
     checks/<chapter>-<hash>.zip    the data of the chapter's checks
+    recorded-<hash>.zip        what chapters show of a real model, for cells that run again with a reader's function
     worker.js, session.py      what runs a reader's cell and checks it
     answers.js, answers.css    the editor in a card, with CodeMirror inside
 
@@ -75,6 +76,7 @@ def write(folder: Path = FOLDER) -> Path:
         "chapters": checks,
         "wheels": [path.name for path in wheels],
         "attnlab": archive,
+        "recorded": named(folder, "recorded", packed((ROOT / "attnlab" / "data").glob("*.[pn][yp]*"))),
         "bytes": {name: (folder / name).stat().st_size for name in loaded},
     }
     (folder / PIECES).write_text(json.dumps(pieces, indent=1) + "\n", "utf-8")

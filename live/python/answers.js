@@ -115,6 +115,24 @@ export async function open(card, { name, stem }) {
       notice.append(button(words, () => { notice.replaceChildren(); action(); editor.focus(); }), " ");
   }
 
+  // ---- the living page: the cells below, with the reader's answer
+  const used = element("input", { type: "checkbox", onchange: () => (used.checked ? useMine() : page.restore()) });
+  const living = element("label", { className: "answer-living", hidden: true }, used,
+    " Run the cells below with my ", element("code", { textContent: name }));
+  report.after(living);
+  const page = livingPage(name);
+
+  async function useMine() {
+    const { cells, ...ended } = await engine.ask({ kind: "rerun", stem, name, notebooks: notebooks(stem, { [name]: editor.text() }) });
+    if (!cells) {
+      used.checked = false;
+      return show("run", ended);
+    }
+    const { changed: now, recorded } = page.put(cells);
+    status.textContent = `${now === 1 ? "1 output" : `${now} outputs`} below now ${now === 1 ? "comes" : "come"} from your ${name}.`
+      + (recorded ? ` ${recorded} more ${recorded === 1 ? "stays" : "stay"} as recorded: figures, widgets, and what needs other answers.` : "");
+  }
+
   // ---- what is kept
   function keep(force = false) {
     clearTimeout(timer);
@@ -199,6 +217,7 @@ export async function open(card, { name, stem }) {
     status.textContent = answer.passed ? `${name} passes.` : answer.notDone ? `${name} is not done yet.`
       : `${name} does not pass yet: ${answer.points} of ${answer.maxPoints} points.`;
     if (!answer.notDone) count(answer.passed, answer);
+    living.hidden = !answer.passed;
     if (answer.passed) {
       const done = card.querySelector(".exercise-done input");
       if (done && !done.checked) done.click();
@@ -224,6 +243,43 @@ export async function open(card, { name, stem }) {
         hints[0].scrollIntoView({ block: "nearest" });
       }]);
   }
+}
+
+// Puts what cells print into their outputs on the page, and the recorded text back.
+function livingPage(name) {
+  const former = new Map();
+  const squeeze = (text) => text.replace(/\s+/g, " ").trim();
+  return {
+    put(cells) {
+      this.restore();
+      const onPage = new Map([...document.querySelectorAll("div.cell")].map((cell) =>
+        [squeeze(cell.querySelector(".cell_input pre")?.textContent ?? ""), cell]));
+      let changed = 0, recorded = 0;
+      for (const { source, printed } of cells) {
+        const cell = onPage.get(squeeze(source)), outputs = [...(cell?.querySelectorAll(".cell_output pre") ?? [])];
+        if (!cell?.querySelector(".cell_output")) continue;
+        if (!printed || outputs.length !== 1 || cell.querySelector(".cell_output :is(img, object, .widget-view)")) {
+          recorded++;
+          continue;
+        }
+        const [output] = outputs, same = output.textContent.trim() === printed.trim();
+        const note = element("p", { className: "answer-mine" }, same ? "The same with your " : "With your ",
+          element("code", { textContent: name }));
+        former.set(output, { nodes: [...output.childNodes], note });
+        output.replaceChildren(printed);
+        output.closest(".output").after(note);
+        changed++;
+      }
+      return { changed, recorded };
+    },
+    restore() {
+      for (const [output, { nodes, note }] of former) {
+        output.replaceChildren(...nodes);
+        note.remove();
+      }
+      former.clear();
+    },
+  };
 }
 
 // Links of a report lead to the section of this page that has that title.

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import builtins
+import contextlib
 import io
 import json
 import linecache
@@ -127,23 +128,81 @@ def _run(stem: str, name: str, source: str) -> tuple[dict, dict]:
 
 
 def prepare(names: dict, stem: str, name: str, source: str) -> None:
-    """Run the statements of the cells above that this cell needs. One that fails leaves its names out."""
-    above, answers = [], {}
-    for cell in map(notebook_cells.as_cell, notebook_cells.read((FOLDER / f"{stem}.ipynb").read_bytes())):
+    """Run the statements of the cells above an answer that its cell needs."""
+    above = Above()
+    for cell in cells_of(stem):
         if cell.solution and cell.name == name:
             break
-        if cell.kind != "code":
-            continue
+        above.add(cell)
+    above.run(names, source)
+
+
+def cells_of(stem: str) -> list[notebook_cells.Cell]:
+    """The code cells of a chapter's notebook, as it is in the folder."""
+    cells = map(notebook_cells.as_cell, notebook_cells.read((FOLDER / f"{stem}.ipynb").read_bytes()))
+    return [cell for cell in cells if cell.kind == "code"]
+
+
+class Above:
+    """The statements of the cells above a cell, of which only those are run that it needs."""
+
+    def __init__(self):
+        self.statements: list[code_slice.Statement] = []
+        self.answers: dict[str, list[int]] = {}
+
+    def add(self, cell: notebook_cells.Cell) -> None:
         found = code_slice.of_cell(cell.source)
         if cell.solution and cell.name:
-            answers[cell.name] = list(range(len(above), len(above) + len(found)))
-        above += found
-    wanted = {one for statement in code_slice.of_cell(source) for one in statement.needs}
-    for i in code_slice.needed(above, wanted, only=answers):
-        try:
-            exec(compile(ast.Module([above[i].node], type_ignores=[]), "<a cell above>", "exec"), names)
-        except Exception:
-            pass
+            self.answers[cell.name] = list(range(len(self.statements), len(self.statements) + len(found)))
+        self.statements += found
+
+    def needed_by(self, source: str) -> list[int]:
+        wanted = {one for statement in code_slice.of_cell(source) for one in statement.needs}
+        return code_slice.needed(self.statements, wanted, only=self.answers)
+
+    def run(self, names: dict, source: str) -> None:
+        """Run what a cell needs. Nothing that it prints is kept, and a statement that fails leaves its names out."""
+        former, sys.stdout = sys.stdout, Output()
+        for i in self.needed_by(source):
+            for node in one_by_one(self.statements[i].node):
+                with contextlib.suppress(Exception):
+                    exec(compile(ast.Module([node], type_ignores=[]), "<a cell above>", "exec"), names)
+        sys.stdout = former
+
+
+def one_by_one(node: ast.stmt) -> list[ast.stmt]:
+    """An import of several names as several imports, since some of them may not be here."""
+    if not isinstance(node, ast.ImportFrom):
+        return [node]
+    return [ast.copy_location(ast.ImportFrom(node.module, [alias], node.level), node) for alias in node.names]
+
+
+def rerun(stem: str, name: str) -> list[dict]:
+    """Run the cells below an answer that depend on it: each one's source, and what it prints or None if it cannot run.
+
+    A cell cannot run here if something that it needs is not in the page, such as Matplotlib.
+    """
+    above, below, made = Above(), False, []
+    for cell in cells_of(stem):
+        own = {i for i in above.answers.get(name, ()) if name in above.statements[i].binds}
+        if below and not cell.name and own & set(above.needed_by(cell.source)):
+            made.append({"source": cell.source, "printed": _printed_by(cell.source, above)})
+        below = below or cell.solution and cell.name == name
+        above.add(cell)
+    return made
+
+
+def _printed_by(source: str, above: Above) -> str | None:
+    printed, names, former = Output(), {"__name__": "__main__"}, (sys.stdout, sys.stderr)
+    above.run(names, source)
+    sys.stdout, sys.stderr = printed, Output()
+    try:
+        exec(compile(code_slice.without_magics(source), "<a cell below>", "exec"), names)
+    except Exception:
+        return None
+    finally:
+        sys.stdout, sys.stderr = former
+    return printed.text()
 
 
 def no_input(prompt="") -> str:
