@@ -66,7 +66,8 @@ def _model(rng, *shape, dtype=torch.float64, **sizes):
     "has an embedding, blocks and a norm, and no separate head",
     points=1,
     hint="nn.Embedding(vocab_size, d_model), an nn.ModuleList of n_layers LlamaBlocks, and an RMSNorm, under the "
-    "names embedding, blocks and norm. The head is the embedding's weight again.",
+    "names embedding, blocks and norm, and nothing else: the head is the embedding's weight again, and the positions "
+    "are in the blocks, in RoPE.",
 )
 def structure(rng):
     vocab_size, d_ff = (int(size) for size in rng.choice([5, 6, 7, 9, 10, 11], size=2, replace=False))
@@ -124,7 +125,7 @@ def future(rng):
 )
 def chunks(rng):
     yield dict(**_model(rng, 1, 5), cuts=[3, 4])
-    yield dict(**_model(rng, 2, 6), cuts=[1, 2, 5], beside=_ids(rng, 1, 4))
+    yield dict(**_model(rng, 2, 6), cuts=[1, 2, 5], beside=_ids(rng, 1, 7))  # no piece is empty
 
 
 def _upstream(rng):
@@ -396,7 +397,8 @@ def order(rng):
     "draws from `generator` alone",
     points=1,
     probe=probes.generator_seeded,
-    hint="Pass `generator` on to torch.multinomial. Seeding anything yourself would repeat the same token forever.",
+    hint="Pass `generator` on to torch.multinomial, also if it is None: then PyTorch's own generator draws. Seeding "
+    "anything yourself would repeat the same token forever.",
 )
 def own_generator(rng):
     yield dict(seed=int(rng.integers(1, 10_000)), logits=normal(rng, 40, 5, dtype=torch.float32), top_k=4)
@@ -408,6 +410,8 @@ def _two_calls(rng):
     few = dict(temperature=0.5, top_k=2, top_p=0.5)
     yield dict(probe="unchanged", logits=_clear(rng, 5, first), **few)
     yield dict(probe="unchanged", logits=_clear(rng, 6, second, dtype=torch.float64), temperature=2.0, top_p=0.9)
+    both = torch.stack([_clear(rng, 5, first), _clear(rng, 5, second)])
+    yield dict(probe="unchanged", logits=both, temperature=0.0)
 
 
 sample.any_device(
@@ -513,6 +517,14 @@ sample.mistakes(
          "`generator` is not passed on, so the token comes from PyTorch's global random state."),
     edit("generator=generator", "generator=torch.Generator().manual_seed(0)",
          "The generator is seeded inside the function. Each call then repeats the same draw."),
+    edit("generator=generator", "generator=generator or torch.Generator().manual_seed(0)",
+         "If `generator` is None, the random numbers are seeded inside the function, so each call repeats the same "
+         "draw. Pass None on as well: PyTorch's own generator then draws."),
+    edit("torch.multinomial(shares.reshape(-1, shares.shape[-1]), 1, generator=generator)",
+         "((shares / shares.sum(dim=-1, keepdim=True)).double().cumsum(dim=-1)\n"
+         "             <= torch.rand(1, generator=generator, dtype=torch.float64, device=logits.device)).sum(dim=-1)",
+         "One random number decides for all rows, so rows with the same logits get the same token. Draw for each row "
+         "on its own, as torch.multinomial does."),
     edit("logits.sort(", "logits.div_(temperature).sort(",
          "The caller's logits are changed: minus infinity or a quotient is written into them. Make a new tensor.",
          also={" / temperature": ""}),
@@ -645,6 +657,11 @@ generate.mistakes(
          "It is always greedy: `temperature` is not passed on to sample."),
     edit("generator=generator", "generator=None",
          "`generator` is not passed on to sample, so equal seeds give different texts."),
+    edit("range(max_new_tokens):",
+         "range(max_new_tokens):\n"
+         "            generator = generator and generator.manual_seed(generator.initial_seed())",
+         "`generator` is set back at each step, so each token is drawn with the same random numbers. Only draw from "
+         "it: it moves on by itself."),
     edit("sample(logits, temperature", "sample(logits, float(temperature > 0)",
          "`temperature` is only compared with 0; above it, the token is drawn at temperature 1. Pass the number on."),
 )  # fmt: skip
@@ -701,12 +718,15 @@ def any_head(rng):
     "leaves the model as it was",
     points=2,
     probe=probes.patched,
-    hint="Remove each hook as soon as its reading is over: `handle = ...register_forward_pre_hook(...)`, then "
-    "`handle.remove()`, best in a `finally`. Remove your own alone.",
+    hint="Remove each hook as soon as its reading is over, also if the model raises an error: "
+    "`with ...register_forward_pre_hook(...):` around the reading, or `handle.remove()` in a `finally`. Remove your "
+    "own alone.",
 )
 def as_before(rng):
     yield _swap(rng, 1, 3, layer=1, head=0, n_heads=2)
     yield _swap(rng, 2, 3, layer=0, head=2, n_heads=3)
+    for text in ("donor_ids", "ids"):
+        yield _swap(rng, 1, 3, layer=0, head=1, n_heads=2) | dict(unknown_id_in=text)
 
 
 def _no_such_head(rng):
@@ -773,6 +793,19 @@ patch_head.mistakes(
          "            if hook is keep:\n"
          "                handle.remove()",
          "The hook stays on the model, so every later reading is patched as well. Remove it: `handle.remove()`."),
+    edit(HOOKED,
+         "handle = mixing.register_forward_pre_hook(hook)\n"
+         "            patched = model(text)\n"
+         "            handle.remove()",
+         "If the model raises an error, such as on an id outside the vocabulary, `handle.remove()` is never reached "
+         "and the hook stays. Put the reading into a `try` and the removal into its `finally`, or use `with`."),
+    edit(HOOKED,
+         "handle = mixing.register_forward_pre_hook(hook)\n"
+         "            patched = model(text)\n"
+         "            if hook is replace:\n"
+         "                handle.remove()",
+         "A hook stays on the model. Even if it changes nothing, it is called, and may keep what it is given, at every "
+         "later reading. Remove each hook."),
     edit("with mixing", "mixing._forward_pre_hooks.clear()\n            with mixing",
          "All hooks of the module are removed, also those that were there before the call. Remove your own alone, by "
          "its handle."),

@@ -35,6 +35,15 @@ class HeadAsALayer(nn.Module):
         return self.head(self.norm(x))
 
 
+class CheckedAtTheEnds(HeadAsALayer):
+    """Only the smallest and the largest id are compared, which needs at least one id."""
+
+    def forward(self, ids, caches=None):
+        if ids.min() < 0 or ids.max() >= self.embedding.num_embeddings:
+            raise ValueError("ids outside of the vocabulary")
+        return super().forward(ids, caches)
+
+
 class HandMade(nn.Module):
     """The look-up as a product with ones and zeros, PyTorch's own norm, einsum for the head; a buffer of its own."""
 
@@ -130,6 +139,11 @@ def sample_by_steps_on_a_line(logits, temperature=1.0, top_k=None, top_p=None, g
     return best.indices.gather(1, place).reshape(logits.shape[:-1])
 
 
+def sample_by_the_default_generator(logits, temperature=1.0, top_k=None, top_p=None, generator=None):
+    """PyTorch's own generator by its name where none is given."""
+    return solutions.sample(logits, temperature, top_k, top_p, generator or torch.default_generator)
+
+
 # generate
 
 def generate_prompt_first(model, ids, max_new_tokens, temperature=0.0, generator=None, use_cache=True):
@@ -214,9 +228,30 @@ def patch_behind_the_mix(model, ids, donor_ids, layer, head, n_heads):
     return logits.clone()
 
 
+def patch_and_remove_at_last(model, ids, donor_ids, layer, head, n_heads):
+    """A handle for each hook, and `finally`."""
+    _checked(model, ids, donor_ids, layer, head, n_heads)
+    mixing, kept = model.blocks[layer].attention.W_o, []
+
+    def exchange(_, given):
+        width = given[0].shape[-1] // n_heads
+        columns = slice(head * width, (head + 1) * width)
+        kept.append(given[0][..., columns].clone())
+        x = given[0].clone()
+        x[..., columns] = kept[0]
+        return (x,)
+
+    with torch.no_grad():
+        handle = mixing.register_forward_pre_hook(exchange)
+        try:
+            return [model(text) for text in (donor_ids, ids)][1]
+        finally:
+            handle.remove()
+
+
 ALTERNATIVES = {
-    "LanguageModel": [OfPytorchsParts, HeadAsALayer, HandMade],
-    "sample": [sample_by_filling, sample_by_gumbel, sample_by_steps_on_a_line],
+    "LanguageModel": [OfPytorchsParts, HeadAsALayer, CheckedAtTheEnds, HandMade],
+    "sample": [sample_by_the_default_generator, sample_by_filling, sample_by_gumbel, sample_by_steps_on_a_line],
     "generate": [generate_prompt_first, generate_by_recursion],
-    "patch_head": [patch_by_another_module, patch_behind_the_mix],
+    "patch_head": [patch_by_another_module, patch_and_remove_at_last, patch_behind_the_mix],
 }

@@ -14,8 +14,8 @@ class Generation(Probe):
 
     use_cache: None leaves it to the default of `f`, which should be to use one
     The model is `attnlab.checking.fakes.ScriptedModel`. The second call must not depend on anything left over from the
-    first, in the function or on the model. With a seed, it is also called with a different one, and with and without a
-    cache, since the tokens drawn depend on PyTorch's random streams.
+    first, in the function or on the model. With a seed, it is also called with a different one, with and without a
+    cache, and for a single token, since the tokens drawn depend on PyTorch's random streams.
     """
 
     name = "written"
@@ -28,6 +28,11 @@ class Generation(Probe):
         "caches": Part("Each call of the model should get one cache for each block, the same ones from call to call"),
         "generator_repeats": Part("Equal seeds of `generator` gave different results"),
         "generator_varies": Part("A different seed of `generator` gave the same result"),
+        "goes on": Part(
+            "After many tokens, `generator` was where it {got}: it must move on with every token, so draw from it "
+            "directly, and do not seed it, set it back or copy it",
+            "After many tokens, `generator` had not moved on with every token",
+        ),
         "agrees": Part("With a cache it generated other tokens than without one, from the same random numbers"),
     }
 
@@ -39,22 +44,30 @@ class Generation(Probe):
         with fakes_allowed():
             model = ScriptedModel(vocab_size, n_blocks)
         chosen = {} if use_cache is None else {"use_cache": use_cache}
-        results = []
+        results, generator = [], None
         for _ in ("first", "second"):
             model.fed, model.given = [], []
             if seed is not None:
-                chosen |= {"temperature": temperature, "generator": torch.Generator().manual_seed(seed)}
+                generator = torch.Generator().manual_seed(seed)
+                chosen |= {"temperature": temperature, "generator": generator}
             results.append(codec.copied(f(model=model, ids=ids.clone(), max_new_tokens=max_new_tokens, **chosen)))
-        return {"results": results, "fed": model.fed, "given": model.given}
+        state = None if generator is None else generator.get_state()
+        return {"results": results, "fed": model.fed, "given": model.given, "state": state}
 
-    def ask(self, use_cache=None, *, seed=None, **inputs):
+    def ask(self, max_new_tokens, use_cache=None, *, seed=None, **inputs):
+        inputs |= {"max_new_tokens": max_new_tokens}
         inputs |= {} if use_cache is None else {"use_cache": use_cache}
         if seed is None:
             return [inputs]
         other = {**inputs, "use_cache": use_cache is False}
-        return [{**inputs, "seed": seed}, {**inputs, "seed": seed + 1}, {**other, "seed": seed}]
+        return [
+            {**inputs, "seed": seed},
+            {**inputs, "seed": seed + 1},
+            {**other, "seed": seed},
+            {**inputs, "seed": seed, "max_new_tokens": 1},
+        ]
 
-    def conclude(self, raw, used, ids, use_cache=None, *, n_blocks, **case):
+    def conclude(self, raw, used, ids, use_cache=None, temperature=0.0, *, n_blocks, seed=None, **case):
         import torch
 
         for result in (result for seen in raw for result in seen["results"]):
@@ -74,6 +87,8 @@ class Generation(Probe):
         return {
             "generator_repeats": bitwise_equal(first, result),
             "generator_varies": not bitwise_equal(result, raw[1]["results"][1]),
+            # Near temperature 0 no luck is in a draw, so nothing need be drawn.
+            "goes on": MOVED_ON if temperature < 0.01 else _moved(seed, raw[0]["state"], raw[3]["state"]),
             "agrees": bitwise_equal(result, raw[2]["results"][1]),
             "prompt": result[:, : ids.shape[1]],
             "length": result.shape[1],
@@ -81,29 +96,66 @@ class Generation(Probe):
         }
 
 
+MOVED_ON = "should be"
+
+
+def _moved(seed: int, after_many, after_one) -> str:
+    """Where a generator with this seed was after many tokens, given its states after many and after one."""
+    import torch
+
+    if bitwise_equal(after_many, torch.Generator().manual_seed(seed).get_state()):
+        return "was at the start"
+    return "is after a single token" if bitwise_equal(after_many, after_one) else MOVED_ON
+
+
 class Patching(Probe):
     """The result of `f(model, ids, ...)`, and the state of the model afterwards.
 
-    That is the model's own logits for `ids`, and whether the hooks are still there that it had from the beginning. See
-    `attnlab.checking.fakes.TinyModel`.
+    That is the model's own logits for `ids`, and whether it has the hooks that it had from the beginning and no others.
+    See `attnlab.checking.fakes.TinyModel`.
+
+    unknown_id_in: the name of a text that gets an id outside the vocabulary, so that the model cannot read it. What is
+        raised then does not matter
     """
 
     name = "patched"
     parts = {
         "afterwards": Part("After the call, the model itself gave other logits than before"),
         "hooks": Part("Hooks that were on the model before the call were gone afterwards"),
+        "own hooks": Part("A hook of yours was still on the model after the call"),
+        "after an error": Part(
+            "When the model could not read a text and raised an error, what you had put on the model stayed on it. "
+            "Remove it in a `finally`, or put it on in a `with`"
+        ),
     }
 
-    def call(self, f, model, ids, **inputs):
+    def call(self, f, model, ids, *, unknown_id_in=None, **inputs):
         import torch
 
         copies = {name: codec.copied(value) for name, value in {"ids": ids, **inputs}.items()}
-        result = codec.copied(f(model=model, **copies))
+        if unknown_id_in is not None:
+            copies[unknown_id_in][:, -1] = model.embedding.num_embeddings
+        hooks, result = _count_hooks(model), None
+        try:
+            result = codec.copied(f(model=model, **copies))
+        except (NotImplementedError, ProbeError):
+            raise
+        except Exception:
+            if unknown_id_in is None:
+                raise
         model.called = [0] * len(model.called)
         with torch.no_grad():
             afterwards = model(ids)
-        return {"result": result, "afterwards": afterwards, "called": model.called}
+        more = _count_hooks(model) > hooks
+        return {"result": result, "afterwards": afterwards, "called": model.called, "more": more}
 
-    def conclude(self, raw, used, **case):
+    def conclude(self, raw, used, *, unknown_id_in=None, **case):
         (seen,) = raw
-        return {"result": seen["result"], "afterwards": seen["afterwards"], "hooks": set(seen["called"]) == {1}}
+        hooks = {"hooks": set(seen["called"]) == {1}}
+        if unknown_id_in is not None:
+            return {**hooks, "after an error": "hooks" if seen["more"] else "", "afterwards": seen["afterwards"]}
+        return {"result": seen["result"], "afterwards": seen["afterwards"], **hooks, "own hooks": not seen["more"]}
+
+
+def _count_hooks(model) -> int:
+    return sum(len(part._forward_pre_hooks) + len(part._forward_hooks) for part in model.modules())

@@ -78,40 +78,61 @@ def _numbers_drawn(seed: int, state: dict[str, Any]) -> int:
 
 
 class GeneratorSeeded(Probe):
-    """Whether all that is drawn comes from `generator`, one of PyTorch's, and which inputs are altered."""
+    """Whether all that is drawn comes from `generator`, one of PyTorch's, and which inputs are altered.
+
+    Without a `generator` it must come from PyTorch's global random state. Each call is followed by another one, which
+    must draw other numbers.
+    """
 
     name = "generator_seeded"
     parts = {
         "generator_repeats": Part("Equal seeds of `generator` gave different results"),
         "generator_varies": Part("A different seed of `generator` gave the same result"),
+        "generator_goes_on": Part(
+            "Called twice in a row with one `generator`, it drew the same both times: each call must take up "
+            "`generator` where the one before left it"
+        ),
         "torch_untouched": Part("It drew from PyTorch's global random state, not from `generator`"),
+        "global_repeats": Part("With `generator=None`, the same `torch.manual_seed` before it gave different results"),
+        "global_varies": Part("With `generator=None`, another `torch.manual_seed` before it gave the same result"),
+        "global_goes_on": Part(
+            "Called twice in a row with `generator=None`, it drew the same both times: each call must take up "
+            "PyTorch's own generator where the one before left it"
+        ),
         "changed": CHANGED,
     }
 
     def call(self, f, *, seed, global_seed, **inputs):
         import torch
 
-        kept = torch.get_rng_state()
+        kept, again = torch.get_rng_state(), copy.deepcopy(inputs)
         try:
             torch.manual_seed(global_seed)
-            result = codec.copied(f(**inputs, generator=torch.Generator().manual_seed(seed)))
+            generator = None if seed is None else torch.Generator().manual_seed(seed)
+            result = codec.copied(f(**inputs, generator=generator))
+            following = codec.copied(f(**again, generator=generator))
             state = torch.get_rng_state()
         finally:
             torch.set_rng_state(kept)
-        return {"result": result, "global": state, "after": inputs}
+        return {"result": result, "following": following, "global": state, "after": inputs}
 
     def ask(self, *, seed, **inputs):
-        return _three_calls(seed, inputs)
+        without = [{**inputs, "seed": None, "global_seed": seed + later} for later in (0, 0, 1)]
+        return _three_calls(seed, inputs) + without
 
     def conclude(self, raw, used, *, seed, **case):
         import torch
 
-        first, again, other = (seen["result"] for seen in raw)
+        first, again, other, alone, alone_again, alone_other = (seen["result"] for seen in raw)
         untouched = torch.Generator().manual_seed(GLOBAL_SEED).get_state()
         return {
             "generator_repeats": bitwise_equal(first, again),
             "generator_varies": not bitwise_equal(first, other),
+            "generator_goes_on": not bitwise_equal(first, raw[0]["following"]),
             "torch_untouched": bitwise_equal(raw[0]["global"], untouched),
+            "global_repeats": bitwise_equal(alone, alone_again),
+            "global_varies": not bitwise_equal(alone, alone_other),
+            "global_goes_on": not bitwise_equal(alone, raw[3]["following"]),
             "changed": changed_inputs(case, raw[0]["after"]),
         }
 
@@ -180,6 +201,15 @@ class Repeated(Probe):
         return {"steady": np.array(steady), "result": calls[0][0]}
 
 
+ALIKE = "alike"
+
+
+def _in_rows(found) -> str:
+    if found.expected == ALIKE:
+        return "Rows with the same logits got different tokens, where only one token can be drawn"
+    return "All rows with the same logits got the same token, where several can be drawn"
+
+
 class Frequencies(Probe):
     """How often each token is drawn from `logits` (..., vocab_size), in `draws` draws for each row.
 
@@ -188,6 +218,12 @@ class Frequencies(Probe):
 
     name = "frequencies"
     parts = {
+        "rows": Part(_in_rows, _in_rows),
+        "token": Part(
+            "Token {got} was drawn each time, where only token {expected} can be",
+            "The token that is drawn each time is not the right one",
+            symptom=False,
+        ),
         "possible": Part("The set of tokens that can be drawn is not right"),
         "frequencies": Part("The tokens are drawn with the wrong probabilities", returned=True, vague=True),
     }
@@ -215,4 +251,10 @@ class Frequencies(Probe):
                 f"yours are from {first} to {last}"
             )
         share = torch.nn.functional.one_hot(ids.long(), logits.shape[-1]).double().mean(0)
-        return {"possible": share > 0, "frequencies": share}
+        alike = bool((ids == ids[:1]).all())  # which token that is may be chance, and so is kept apart
+        return {
+            "rows": ALIKE if alike else "different",
+            "token": ids[0].tolist() if alike else None,
+            "possible": None if alike else share > 0,
+            "frequencies": None if alike else share,
+        }

@@ -37,6 +37,18 @@ def test_a_seed_that_draws_the_public_cases_draws_again():
     assert exercise.inputs(prop, 3) == exercise.inputs(prop, 3)
 
 
+@pytest.mark.parametrize("name", EXERCISES)
+def test_no_text_that_is_read_in_chunks_has_an_empty_one(name):
+    """A right answer may look for the smallest id of a chunk, and an empty one has none."""
+    short = []
+    for prop in EXERCISES[name].properties:
+        for case in EXERCISES[name].inputs(prop, PUBLIC_SEED):
+            if case.get("cuts"):
+                read = [value for key, value in case.items() if key in ("x", "ids", "beside")]
+                short += [prop.title for text in read if text.shape[1] <= max(case["cuts"])]
+    assert short == []
+
+
 def _frames(cases) -> set[bytes]:
     return set(map(codec.frame, cases))
 

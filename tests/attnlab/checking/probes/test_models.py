@@ -39,6 +39,17 @@ def variant(**how):
     return lambda **inputs: writes(**inputs | how)
 
 
+def resets(ids, max_new_tokens, generator, **others):
+    for _ in range(max_new_tokens):
+        again = generator.manual_seed(generator.initial_seed())
+        ids = writes(ids=ids, max_new_tokens=1, generator=again, **others)
+    return ids
+
+
+def copies(generator, **others):
+    return writes(generator=generator.clone_state(), **others)
+
+
 DRAWN = dict(temperature=1.5, seed=3)
 
 
@@ -56,6 +67,10 @@ DRAWN = dict(temperature=1.5, seed=3)
         (variant(again=True), DRAWN, dict(agrees=False)),
         (variant(temperature=0.0), DRAWN, dict(generator_varies=False)),
         (variant(generator=None), DRAWN, dict(generator_repeats=False, agrees=False)),
+        (writes, DRAWN, {"goes on": "should be"}),
+        (resets, DRAWN, {"generator_varies": True, "agrees": True, "goes on": "is after a single token"}),
+        (copies, DRAWN, {"generator_varies": True, "agrees": True, "goes on": "was at the start"}),
+        (copies, dict(temperature=1e-5, seed=3), {"goes on": "should be"}),
     ],
 )
 def test_what_is_wrong_with_written_text_shows(f, case, flags):

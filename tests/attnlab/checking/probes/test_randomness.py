@@ -86,6 +86,14 @@ def seeds_the_global_state(logits, generator):
     return draw(logits, generator)
 
 
+def seeded_where_none_is_given(seed):
+    return lambda logits, generator: draw(logits, generator or torch.Generator().manual_seed(seed()))
+
+
+def resets(logits, generator):
+    return draw(logits, generator and generator.manual_seed(generator.initial_seed()))
+
+
 def spoils(logits, generator):
     logits[logits < 0.7] = -math.inf
     return draw(logits, generator)
@@ -99,14 +107,32 @@ def fails(logits, generator):
 @pytest.mark.parametrize(
     "f, expected",
     [
-        (draw, [True, True, True, ""]),
-        (lambda logits, generator: draw(logits, None), [False, True, False, ""]),
-        (lambda logits, generator: draw(logits, torch.Generator().manual_seed(0)), [True, False, True, ""]),
-        (seeds_the_global_state, [True, True, False, ""]),
-        (spoils, [True, True, True, "logits"]),
+        (draw, [True, True, True, True, True, True, True, ""]),
+        (lambda logits, generator: draw(logits, None), [False, True, True, False, True, True, True, ""]),
+        (
+            lambda logits, generator: draw(logits, torch.Generator().manual_seed(0)),
+            [True, False, False, True, True, False, False, ""],
+        ),
+        (seeds_the_global_state, [True, True, True, False, True, False, False, ""]),
+        (seeded_where_none_is_given(lambda: 0), [True, True, True, True, True, False, False, ""]),
+        (seeded_where_none_is_given(torch.initial_seed), [True, True, True, True, True, True, False, ""]),
+        (seeded_where_none_is_given(torch.seed), [True, True, True, True, False, True, True, ""]),
+        (resets, [True, True, False, True, True, True, True, ""]),
+        (spoils, [True, True, True, True, True, True, True, "logits"]),
         (fails, None),
     ],
-    ids=["its generator alone", "the global state", "a seed of its own", "seeds the global state", "spoils", "fails"],
+    ids=[
+        "its generator alone",
+        "the global state",
+        "a seed of its own",
+        "seeds the global state",
+        "a fixed seed without a generator",
+        "the same seed without a generator",
+        "a seed by chance without a generator",
+        "resets its generator",
+        "spoils",
+        "fails",
+    ],
 )
 def test_where_a_function_draws_tokens_from_shows_and_the_global_state_is_put_back(f, expected):
     before = torch.get_rng_state()
@@ -115,7 +141,10 @@ def test_where_a_function_draws_tokens_from_shows_and_the_global_state_is_put_ba
     if expected is None:
         assert found["error"]["type"] == "ValueError"
     else:
-        flags = ("generator_repeats", "generator_varies", "torch_untouched", "changed")
+        flags = [
+            *("generator_repeats", "generator_varies", "generator_goes_on", "torch_untouched"),
+            *("global_repeats", "global_varies", "global_goes_on", "changed"),
+        ]
         assert [found[flag] for flag in flags] == expected
 
 
