@@ -540,6 +540,11 @@ sliding_window_attention.any_device(
 
 GROUP, REACH = "max(window, 16)", "max(0, first - window + 1)"
 BAND_WEIGHTS = "band.masked_fill(hidden, -math.inf).softmax(dim=-1)"
+READS_ON = {
+    "start:last, :].mT": "start : last + window, :].mT",
+    "start, last, device": "start, min(last + window, n), device",
+    "V[..., start:last, :]": "V[..., start : last + window, :]",
+}
 
 sliding_window_attention.mistakes(
     edit("back >= window", "back > window",
@@ -550,6 +555,15 @@ sliding_window_attention.mistakes(
          also={"start:last, :].mT": "start : last + 1, :].mT",
                "start, last, device": "start, min(last + 1, n), device",
                "V[..., start:last, :]": "V[..., start : last + 1, :]"}),
+    edit("back < 0", "back <= -window",
+         "The window reaches as far forward as back, so a token reads tokens after it. It reads itself and the "
+         "window - 1 tokens before it, and none after.", also=READS_ON),
+    *(edit("(back < 0) | (back >= window)", f"(back < -(window // 2)) | (back > {reach})",
+           "The window is centered on the token, so it reads tokens after it. The window ends with the token itself.",
+           also=READS_ON) for reach in ("window // 2", "(window - 1) // 2")),
+    edit("(back < 0) | (back >= window)", "(back > 0) | (back <= -window)",
+         "The window begins with the token and reaches forward. It ends with the token: what comes after is not read.",
+         also=READS_ON),
     edit("n = Q.shape[-2]",
          "window = min(window, Q.shape[-2])\n"
          "    Q, K, V = (torch.nn.functional.pad(x, (0, 0, window - 1, 0)) for x in (Q, K, V))\n    n = Q.shape[-2]",
@@ -567,6 +581,17 @@ sliding_window_attention.mistakes(
          "All tokens of the window get the same weight: this is a moving average. The weights come from the scores."),
     edit("softmax(dim=-1)", "exp()",
          "The exponentials are not divided by their total."),
+    edit(f"finished.append({BAND_WEIGHTS}",
+         "powers = band.masked_fill(hidden, -math.inf).exp()\n"
+         "        finished.append(powers / powers.sum(dim=-1, keepdim=True)",
+         "No maximum is subtracted. The exponentials of large scores overflow, and those of very low ones are all 0, "
+         "which gives nan. Use softmax, or subtract the largest score of each query first."),
+    edit(BAND_WEIGHTS, "band.softmax(dim=0).masked_fill(hidden, 0.0)",
+         "The softmax runs over the batch (dim=0). Each query divides a weight of one among its keys, which are the "
+         "last axis: dim=-1."),
+    edit(BAND_WEIGHTS, "(~hidden).to(band.dtype)",
+         "Each key of the window gets the weight 1, so the values are added up. That happens, for one, if a softmax "
+         "runs over an axis of a single query. It should run over the keys: dim=-1."),
     edit(JOINED, f"{JOINED}.detach()",
          "The result is cut off from the gradient. `.detach()`, `.data` and NumPy give numbers without a gradient."),
     edit(JOINED, f"{JOINED}.float()",

@@ -50,6 +50,22 @@ def window_by_a_mask(Q, K, V, window):
     return F.scaled_dot_product_attention(Q, K, V, attn_mask=mask)
 
 
+def query_by_query(attend, reach=lambda i, window, n: (i - window + 1, i + 1)):
+    """One query at a time: `attend` makes weights from its scores, (..., 1, keys), and `reach` says which keys it has."""
+    def answer(Q, K, V, window):
+        n, rows = Q.shape[1], []
+        for i in range(n):
+            first, end = reach(i, window, n)
+            seen = slice(max(0, first), min(n, end))
+            rows.append(attend(Q[:, i : i + 1] @ K[:, seen].mT / math.sqrt(Q.shape[2])) @ V[:, seen])
+        return torch.cat(rows, dim=1)
+    return answer
+
+
+def over_keys(scores):
+    return scores.softmax(-1)
+
+
 # exercise: [(answer, words of the misconception that it has to be given, or None for no name)]
 UNSEEN = {
     "online_softmax": [
@@ -62,5 +78,14 @@ UNSEEN = {
         (changed(tiled_attention, "amax(dim=-1, ", "amax(dim=(-2, -1), "), "one maximum for all"),
     ],
     "linear_attention": [(changed(linear_as_a_recurrence, "torch.finfo(q.dtype).tiny", "1e-6"), None)],
-    "sliding_window_attention": [(window_by_a_mask, "grow with n * n")],
+    "sliding_window_attention": [
+        (window_by_a_mask, "grow with n * n"),
+        (query_by_query(lambda scores: scores.exp() / scores.exp().sum(-1, keepdim=True)), "No maximum"),
+        (query_by_query(lambda scores: scores.softmax(0)), "over the batch"),
+        (query_by_query(lambda scores: scores.softmax(-2)), "gets the weight 1"),
+        (query_by_query(over_keys, lambda i, window, n: (i - window + 1, i + window)), "as far forward as back"),
+        (query_by_query(over_keys, lambda i, window, n: (i - window // 2, i + window // 2 + 1)), "centered"),
+        (query_by_query(over_keys, lambda i, window, n: (i, i + window)), "reaches forward"),
+        (query_by_query(over_keys, lambda i, window, n: (i - window // 2, i + 1)), None),
+    ],
 }
