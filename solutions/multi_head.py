@@ -49,8 +49,8 @@ class MultiHeadAttention(nn.Module):
         fits = all(size in (1, full) for size, full in zip(hidden.shape[::-1], scores.shape[::-1]))
         if hidden.ndim not in (2, 4) or not fits:
             raise ValueError(f"a mask {tuple(mask.shape)} does not fit weights {tuple(scores.shape)}")
-        # A row that is all -inf would give nan in the softmax and in its gradient. Any finite row will do instead,
-        # since all of it is set to 0 afterwards.
+        # A row that is all -inf would give nan in the softmax. Any finite row will do instead, since all of it is set
+        # to 0 afterwards.
         empty = hidden.all(dim=-1, keepdim=True)
         scores = scores.masked_fill(hidden, -math.inf).masked_fill(empty, 0.0)
         # PyTorch computes a softmax of narrower numbers in float32, and returns their dtype.

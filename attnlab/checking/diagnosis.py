@@ -12,7 +12,7 @@ import linecache
 import re
 import types
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 
 def functions_of(answer) -> list[types.FunctionType]:
@@ -34,13 +34,17 @@ def called(answer, seen: set[int] | None = None) -> Iterator:
                 yield value
 
 
-def unused_arguments(answer) -> list[str]:
-    """A sentence for each argument that the answer's code never uses."""
+def unused_arguments(answer, needless: Sequence[str] = ()) -> list[str]:
+    """A sentence for each argument that the answer's code never uses.
+
+    needless: those that no answer needs
+    """
     methods = ("__init__", "forward") if inspect.isclass(answer) else (answer.__name__,)
-    return [sentence for f in functions_of(answer) if f.__name__ in methods for sentence in _unused(f, answer.__name__)]
+    functions = (f for f in functions_of(answer) if f.__name__ in methods)
+    return [sentence for f in functions for sentence in _unused(f, answer.__name__, needless)]
 
 
-def _unused(function, whose: str) -> Iterator[str]:
+def _unused(function, whose: str, needless: Sequence[str]) -> Iterator[str]:
     names = globals_of(function)
     if names & {"locals", "vars", "eval", "exec", "NotImplementedError"}:
         return  # it may still use them, or is not written yet
@@ -50,7 +54,7 @@ def _unused(function, whose: str) -> Iterator[str]:
             used |= set(step.argval) if isinstance(step.argval, tuple) else {step.argval}
     who = f"Your {whose}" if function.__name__ == whose else f"{function.__name__} of your {whose}"
     for argument in inspect.getfullargspec(function).args + inspect.getfullargspec(function).kwonlyargs:
-        if argument not in used and argument != "self":
+        if argument not in used and argument not in ("self", *needless):
             others = sorted(n for n in names if n.lower() == argument.lower() and n in function.__globals__)
             instead = f" It reads the notebook's {others[0]} instead." if others else ""
             yield f"{who} never uses its argument {argument}.{instead}"

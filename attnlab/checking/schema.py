@@ -22,6 +22,7 @@ class Material(TypedDict):
     chapter: its stem; section: the heading that explains the exercise
     by_hand: library functions that it must be written without (see `attnlab.checking.library_calls`)
     misconceptions: empty if only answers that fail will need them
+    needless: parameters that a right answer need not use
     """
 
     name: str
@@ -33,6 +34,7 @@ class Material(TypedDict):
     by_hand: list[str]
     properties: list[Property]
     misconceptions: list[Misconception]
+    needless: NotRequired[list[str]]
 
 
 class Property(TypedDict):

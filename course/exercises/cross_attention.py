@@ -181,15 +181,18 @@ CrossAttention.refuses(
 
 
 def _without_scores(rng):
-    """A case with queries of 0, so that the point does not depend on the scores."""
-    case = dict(_layer(rng, 2, 1, 1, 2, 3), kv_mask=_mask("110"))
+    """A case with queries of 0, so that the point does not depend on the scores, and with an empty source.
+
+    Whoever opens that source must not do so in the caller's mask.
+    """
+    case = dict(_layer(rng, 2, 1, 2, 2, 3), kv_mask=_mask("110", "000"))
     case["weights"]["W_q.weight"] = torch.zeros(2, 2, dtype=torch.float64)
     return case
 
 
 CrossAttention.unchanged(
     _without_scores,
-    hint="`masked_fill_`, `/=` and other operations in place write into the caller's tensor. Make a new one.",
+    hint="`masked_fill_`, `/=`, `|=` and other operations in place write into the caller's tensor. Make a new one.",
 )
 
 Q, K, V = "self.W_q(x_q)", "self.W_k(x_kv)", "self.W_v(x_kv)"
@@ -322,6 +325,9 @@ CrossAttention.mistakes(
          "Minus infinity is added to the scores, and the nan of an empty source is replaced by 0 afterwards. The "
          "output looks right, but the gradient passes through the nan and becomes nan in every parameter. Give the "
          "empty row other scores before the softmax.", also={RESCUED: "scores", ZEROED: f"{SOFTMAX}.nan_to_num(0.0)"}),
+    edit(REAL, f"{REAL}.clone()\n            kv_mask |= ~kv_mask.any(dim=-1, keepdim=True)",
+         "The caller's mask is changed. `|=`, `kv_mask[...] =` and methods whose names end in `_` write into their "
+         "tensor: open a source without a real token in a new one."),
     edit(MERGED, f"{MERGED}.nan_to_num(0.0)",
          "The output of an empty source is repaired, but its weights are still nan. Repair the weights; the output "
          "follows.", also=NOT_RESCUED),

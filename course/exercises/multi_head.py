@@ -23,6 +23,10 @@ MERGE = "And back: one row per token"
 LAYER = "The whole layer, shape by shape"
 COST = "What do more heads cost?"
 MASKS = "A mask for every head"
+IN_PLACE = (
+    "An operation in place, such as `resize_`, `transpose_` and all others whose names end in `_`, changes a tensor "
+    "itself, and PyTorch refuses that where a gradient is wanted. Use `reshape` and `transpose`."
+)
 TENSORS_ONLY = "Use tensor operations only. A detour over lists, NumPy, `.data` or `.detach()` cuts the gradient."
 
 
@@ -104,6 +108,15 @@ split_heads.mistakes(
     edit("if n_heads < 1", "assert d_model % n_heads == 0\n    if n_heads < 1",
          "`assert` raises AssertionError, and with `python -O` it does nothing at all. For sizes that a caller may get "
          "wrong, use `raise ValueError(...)`."),
+    edit(f"x.reshape{CUT}", "x.mT.reshape(batch, n_heads, n_tokens, d_model // n_heads)",
+         "Tokens and width are exchanged first, and the reshape that follows mixes the tokens. Cut the last axis "
+         "first, into (batch, n, n_heads, d_head), then exchange axes 1 and 2."),
+    edit(f"x.reshape{CUT}", "x.reshape(n_tokens, batch, n_heads, d_model // n_heads).permute(1, 2, 0, 3)",
+         "A reshape puts the tokens in front of the batch. It moves no numbers, so the tokens of several texts are "
+         "mixed up. Leave the first two axes as they are: (batch, n, n_heads, d_head)."),
+    *(edit(f"x.reshape{CUT}", wrong, IN_PLACE) for wrong in (
+        "x.resize_(batch, n_tokens, n_heads, d_model // n_heads).transpose_(1, 2)",
+        "x.transpose_(1, 2).reshape(batch, n_heads, -1, n_tokens).mT")),
     edit(".transpose(1, 2)", ".transpose(1, 2).detach()",
          "The gradient is cut. `.detach()`, `.data`, `.numpy()` and `torch.tensor(...)` give tensors that no gradient "
          "flows through; reshape and transpose the tensor itself."),
@@ -169,6 +182,9 @@ merge_heads.mistakes(
          "The axis of heads is still there: your result is (batch, n, n_heads, d_head). Join the last two axes."),
     edit(".flatten(start_dim=2)", ".flatten(start_dim=2).flatten(0, 1)",
          "Batch and tokens were joined as well. The result is (batch, n, n_heads * d_head)."),
+    *(edit(JOINED, wrong, IN_PLACE) for wrong in (
+        "x.transpose_(1, 2).flatten(start_dim=2)",
+        "x.transpose(1, 2).contiguous().resize_(x.shape[0], x.shape[2], x.shape[1] * x.shape[3])")),
     edit(".flatten(start_dim=2)", ".flatten(start_dim=2).detach()",
          "The gradient is cut. `.detach()`, `.data`, `.numpy()` and `torch.tensor(...)` give tensors that no gradient "
          "flows through; transpose and reshape the tensor itself."),
@@ -357,8 +373,16 @@ MultiHeadAttention.refuses(
     hint="ValueError when d_model divided by n_heads leaves a remainder (in __init__), and when the width of x is "
     "not d_model. nn.Linear does the second for you.",
 )
+
+
+def _with_an_empty_row(rng):
+    mask = _some(rng, 1, 3, 3)
+    mask[0, int(rng.integers(1, 3))] = False  # whoever opens it must not do so in the caller's mask
+    return dict(**_layer(rng, d_model=4, n_heads=2, batch=1, n=3, names="q"), mask=mask)
+
+
 MultiHeadAttention.unchanged(
-    lambda rng: dict(**_layer(rng, d_model=4, n_heads=2, batch=1, n=3, names="q"), mask=_some(rng, 1, 3, 3)),
+    _with_an_empty_row,
     title="leaves tokens and mask as they were, and keeps nothing",
     **NEARLY,
     hint="Operations whose name ends in an underscore write into their tensor. Never use them on an argument of the "
@@ -372,6 +396,10 @@ FILL_EMPTY, CLEAR = ".masked_fill(empty, 0.0)", ".masked_fill(hidden, 0.0)"
 HIDE = f".masked_fill(hidden, -math.inf){FILL_EMPTY}"
 SHARES = f"scores.softmax(dim=-1){CLEAR}"
 OUTPUT = "self.W_o(merge_heads(shares @ v))"
+CHANGED = (
+    "The caller's mask is changed in place. `|=`, `mask[...] =` and methods whose names end in an underscore write "
+    "into their tensor; `|`, `unsqueeze` and `~mask` make a new one."
+)
 UNCHECKED = {"hidden.ndim not in (2, 4) or not fits": "False"}
 
 MultiHeadAttention.mistakes(
@@ -573,15 +601,21 @@ MultiHeadAttention.mistakes(
          "The weights are left in float32. For 16-bit scores it is right to compute the softmax in float32, but "
          "convert the weights back afterwards, `.to(scores.dtype)`.", see=MASKS,
          also={"shares @ v": "shares.to(v.dtype) @ v"}),
+    edit("empty = hidden.all(dim=-1, keepdim=True)",
+         "empty = hidden.all(dim=-1, keepdim=True)\n"
+         "        if mask is not None:\n"
+         "            mask |= ~mask.any(dim=-1, keepdim=True)",
+         CHANGED, see=MASKS),
     edit("~mask if", "mask.logical_not_() if",
-         "The caller's mask is changed in place. A method whose name ends in an underscore writes into its tensor; "
-         "`unsqueeze` and `~mask` make a new one.", see=MASKS),
+         CHANGED, see=MASKS),
 )  # fmt: skip
 
 
 # attention_parameters ------------------------------------------------------------------------------------------------
 
-attention_parameters = Exercise(solutions.attention_parameters, section=COST, minutes=5, difficulty=1)
+attention_parameters = Exercise(
+    solutions.attention_parameters, section=COST, minutes=5, difficulty=1, needless=("n_heads",)
+)
 
 
 def _sizes(rng, *heads):

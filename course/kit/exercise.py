@@ -72,6 +72,7 @@ class Exercise:
     section: the heading of the chapter that explains it, verbatim
     bonus: a stretch exercise; its points are added on top
     minutes: an estimate of how long a student takes who has read the chapter
+    needless: parameters that a right answer need not use, so that `check` does not remark on it
     difficulty: 1 (easy), 2 (medium) or 3 (hard), also an estimate
     """
 
@@ -80,6 +81,7 @@ class Exercise:
     bonus: bool = False
     minutes: int | None = None
     difficulty: int | None = None
+    needless: tuple[str, ...] = ()
     properties: list[Property] = field(default_factory=list)
     misconceptions: list[Misconception] = field(default_factory=list)
 
@@ -198,6 +200,8 @@ class Exercise:
             "misconceptions": [],
             "properties": [self._property_material(p, seed) for p in self.properties],
         }
+        if self.needless:
+            made["needless"] = list(self.needless)
         if misconceptions:
             self.explain(made)
         return made

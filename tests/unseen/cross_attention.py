@@ -23,6 +23,8 @@ UNSEEN = {
         (layer(CHECK, f"{CHECK}\n        x_kv = x_kv.detach()"), None),
         (layer(CHECK, f"{CHECK}\n        if kv_mask is not None:\n            x_kv.data[~kv_mask] = 0"), None),
         (layer("ValueError", "AssertionError"), None),
+        (changed(HeadByHead, CHECK, f"{CHECK}\n        given, kv_mask = kv_mask, None if kv_mask is None else kv_mask.clone()"
+                 "\n        if given is not None:\n            given |= ~given.any(-1, keepdim=True)"), "mask is changed"),
     ],
     "hard_alignment": [
         (changed(alignment_by_sum, "dim=2)", "dim=2).squeeze()"), None),
