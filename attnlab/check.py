@@ -22,6 +22,7 @@ from attnlab.checking.compare import difference
 from attnlab.checking.formatting import kind_of
 from attnlab.checking.judge import Report, error_words, judge, no_answer, smallest_first
 from attnlab.checking.observe import describe_error, outcome_of, source_file
+from attnlab.checking.probes.base import is_error
 from attnlab.checking.report import WIDTH, as_html, as_text
 from attnlab.checking.schema import Material, Outcome
 from attnlab.checking.time_limit import CASE_SECONDS, CHECK_SECONDS, IN_A_PAGE, TimeLimit
@@ -115,7 +116,7 @@ def _diagnosis(answer, material: dict, outcomes, named: bool) -> Iterator[str | 
     """
     yield _fails_itself(answer, material)
     if not named:
-        yield from diagnosis.unused_arguments(answer)
+        yield from diagnosis.unused_arguments(answer, material.get("needless", ()))
     yield _raised(answer, material, outcomes)
     if any("error" in got and got["error"]["type"] == "StillRunning" for row in outcomes for got in row):
         yield (
@@ -147,6 +148,12 @@ def _raised(answer, material: dict, outcomes) -> str | None:
     The stored outcome of such a case has only the exception's type, so the case is run again for its message.
     """
     for prop, row in zip(material["properties"], outcomes):
+        for c in smallest_first(prop["cases"]) if prop["probe"] == "steps" else []:
+            if step := _step_that_raises(prop["expected"][c], row[c]):
+                again = _once_more(answer, prop, c, telling=step)
+                return (
+                    f'In "{prop["title"]}", step {step}, {error_words(again["error"])}.' if "error" in again else None
+                )
         for c in smallest_first(prop["cases"]) if prop["probe"] == "error_of" else []:
             came, wanted = (side.get("value", {}).get("raises", "nothing") for side in (row[c], prop["expected"][c]))
             if came != wanted and came == "nothing":
@@ -155,6 +162,15 @@ def _raised(answer, material: dict, outcomes) -> str | None:
                 with _silence(), TimeLimit() as limit:
                     again = _observe(answer, prop | {"probe": "call"}, prop["cases"][c], limit)
                 return f'In "{prop["title"]}", {error_words(again["error"])}.' if "error" in again else None
+    return None
+
+
+def _step_that_raises(expected: dict, got: dict) -> int | None:
+    """The number of the first step that raises, if it should not."""
+    wanted, came = expected["value"], got.get("value", {})
+    for number, (name, result) in enumerate(came.items(), start=1):
+        if is_error(result) and not is_error(wanted.get(name)):
+            return number
     return None
 
 
@@ -169,10 +185,10 @@ def _remembers(answer, material: dict, outcomes) -> str | None:
     return None
 
 
-def _once_more(answer, prop: dict, c: int) -> dict:
-    """The outcome of another call on one case."""
+def _once_more(answer, prop: dict, c: int, **more) -> dict:
+    """The outcome of another call on one case, with more inputs."""
     with _silence(), TimeLimit() as limit:
-        return _observe(answer, prop, prop["cases"][c], limit)
+        return _observe(answer, prop, {**prop["cases"][c], **more}, limit)
 
 
 def _right_when_emptied(answer, prop: dict, c: int) -> str | None:

@@ -257,8 +257,10 @@ def say_what_is_without_merit(finding: Finding, evidence: Evidence, p: int) -> b
     """A property that holds only because nothing is computed earns nothing, and says so."""
     if not evidence.is_tolerated(p) or evidence.computes_in(p):
         return False
-    finding.detail, finding.hint = evidence.probe(p).without_merit, ""
-    return True
+    words = evidence.probe(p).merit_words(evidence.failure(p)[0])
+    if words:
+        finding.detail, finding.hint = words, ""
+    return bool(words)
 
 
 def name_misconception(finding: Finding, evidence: Evidence, p: int) -> bool:

@@ -213,6 +213,13 @@ def quantize_with_inf_norm(x):
     return torch.nan_to_num(wide / scale, 0.0).round().to(torch.int8), scale.to(x.dtype)
 
 
+def quantize_with_the_scale_as_it_is_kept(x):
+    """The scale is rounded to the dtype of x first, so that the codes are as near as they can be."""
+    wide = x.to(torch.promote_types(x.dtype, torch.float32))
+    scale = (wide.abs().max(dim=-1, keepdim=True).values / 127).to(x.dtype)
+    return torch.where(scale > 0, wide / scale.to(wide.dtype), 0.0).round().to(torch.int8), scale
+
+
 def quantize_row_by_row(x):
     """Rows in a loop; halves are rounded by adding a half with the sign of the number."""
     codes, scales = [], []
@@ -230,7 +237,7 @@ ALTERNATIVES = {
     "KVCache": [RoomThatDoubles, TokensInFront, JustJoined],
     "GroupedQueryAttention": [RotatedOnReading, GroupByGroup, OneTokenAtATime],
     "kv_cache_bytes": [bytes_by_counting_tensors, bytes_by_product],
-    "quantize_cache": [quantize_with_inf_norm, quantize_row_by_row],
+    "quantize_cache": [quantize_with_inf_norm, quantize_with_the_scale_as_it_is_kept, quantize_row_by_row],
 }
 
 # Right too, but PyTorch does the whole work, so they earn nothing in an answer.

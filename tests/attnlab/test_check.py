@@ -11,6 +11,7 @@ import time
 
 import numpy as np
 import pytest
+import torch
 
 from attnlab import check
 from attnlab.check import examine, exercises, parameter_problem
@@ -63,6 +64,30 @@ def test_an_exception_where_none_or_another_is_due_is_shown_with_its_line(capsys
     assert re.search(
         r'In "refuses a width that does not divide", your code raised KeyError \(4\) in line \d+: `return', said
     )
+
+
+def test_an_exception_in_one_of_several_calls_is_shown_with_its_line(capsys):
+    class KVCache:
+        kept = None
+
+        def append(self, k, v):
+            self.kept = torch.stack([k, v]) if self.kept is None else torch.cat([self.kept, torch.stack([k, v])], 2)
+            return self.kept[0], self.kept[1]
+
+        def __len__(self):
+            return 0 if self.kept is None else self.kept.shape[2]
+
+        def reset(self):
+            self.kept = None
+
+    check(KVCache)
+    said = " ".join(capsys.readouterr().out.split())
+    assert re.search(
+        r'In "gives back everything so far, new tokens last", step 1, your code raised RuntimeError \(stack expects '
+        r"each tensor to be equal size.*\) in line \d+: `self.kept = torch.stack",
+        said,
+    )
+    assert "counts only where numbers are computed" not in said
 
 
 def test_it_knows_the_exercises_it_has_data_for(installed):
@@ -365,6 +390,15 @@ def test_an_argument_that_is_used_in_any_way_is_not_told(installed, capsys, monk
 def test_a_right_answer_is_told_nothing_of_its_arguments(installed, capsys):
     check(named("doubled", lambda x, times=1, spare=None: doubled(x, times)))
     assert capsys.readouterr().out.startswith("doubled  ")
+
+
+def test_an_argument_that_no_answer_needs_is_not_told(capsys):
+    def attention_parameters(d_model, n_heads, bias=False):
+        return 2 * d_model**2
+
+    check(attention_parameters)
+    said = capsys.readouterr().out
+    assert "bias" in said.partition("attention_parameters   ")[0] and "argument n_heads" not in said
 
 
 def test_arguments_of_a_class_are_looked_at_in_its_methods():

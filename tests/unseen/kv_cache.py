@@ -23,7 +23,32 @@ class EmptyAtFirst(JustJoined):
     def __len__(self):
         return self.k.shape[-2] if self.k.numel() else 0
 
+
+class InOneTensor:
+    """Keys and values one behind the other, which refuses widths that differ."""
+
+    def __init__(self):
+        self.both = None
+
+    def append(self, k, v):
+        new = torch.stack([k, v])
+        self.both = new if self.both is None else torch.cat([self.both, new], dim=3)
+        return self.both[0], self.both[1]
+
+    def __len__(self):
+        return 0 if self.both is None else self.both.shape[3]
+
+    def reset(self):
+        self.both = None
+
+
 layer = functools.partial(changed, ByFusedAttention)
+
+
+def in_its_own_dtype(x):
+    largest = torch.linalg.vector_norm(x, float("inf"), dim=-1, keepdim=True)
+    scale = largest / 127
+    return torch.where(largest > 0, x / scale, 0.0).round().to(torch.int8), scale
 
 
 def as_floats(n_layers, n_kv_heads, d_head, seq_len, bytes_per_element=2, batch=1):
@@ -34,12 +59,16 @@ def as_floats(n_layers, n_kv_heads, d_head, seq_len, bytes_per_element=2, batch=
 UNSEEN = {
     "repeat_kv": [
         (lambda x, n_rep: solutions.repeat_kv(x, n_rep).flip(1), None),
+        (lambda x, n_rep: torch.kron(x, torch.ones(n_rep)[:, None, None]), "narrow numbers become float32"),
+        (lambda x, n_rep: solutions.repeat_kv(x, n_rep).double(), None),
     ],
     "KVCache": [
         (changed(JustJoined, JOIN, JOIN.replace("2)", "1)")), "along the heads"),
         (changed(JustJoined, JOIN, JOIN.replace("2)", "3)")), "along the width"),
         (changed(JustJoined, JOIN, JOIN.replace("cat", "stack").replace(", 2)", ")")), None),
         (EmptyAtFirst, None),
+        (InOneTensor, "equally wide"),
+        (changed(InOneTensor, "dim=3", "dim=2", "shape[3]", "shape[2]"), None),
         (changed(JustJoined, f"k, v = {JOIN}", "self.k = k = torch.cat([self.k, k], 2)\n            "
                  "v = torch.cat([self.v, v], 2)"), "already been joined"),
         (changed(JustJoined, "    def reset(self):\n        self.k = None", "    def reset(self):\n        del self.k"),
@@ -62,7 +91,7 @@ UNSEEN = {
         (layer("(q, k, v,", "(q, *(t.repeat(1, self.n_heads // self.n_kv_heads, 1, 1) for t in (k, v)),"), "0 1 0 1"),
         (layer("attn_mask=seen", "is_causal=True"), "top left"),
         (layer("attn_mask=seen", "is_causal=n > 1"), "top left"),
-        (layer("attn_mask=seen", "is_causal=start == 0"), "With a cache there is no mask"),
+        (layer("attn_mask=seen", "is_causal=start == 0"), "later ones are not"),
         (layer("enable_gqa=True", "enable_gqa=True, scale=x.shape[2] ** -0.5"), "square root of d_model"),
         (layer(", self.base", ""), "`base` is not passed on"),
         (layer(ROTATION, "q = apply_rope(q, where, self.base)", "seen = ",
@@ -83,5 +112,6 @@ UNSEEN = {
     "quantize_cache": [
         (lambda x: (solutions.quantize_cache(x)[0].short(), solutions.quantize_cache(x)[1]), "more than a byte"),
         (lambda x: (-solutions.quantize_cache(x)[0], -solutions.quantize_cache(x)[1]), None),
+        (in_its_own_dtype, "in their own dtype"),
     ],
 }

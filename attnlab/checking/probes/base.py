@@ -118,6 +118,10 @@ class Probe:
         """Whether the hint of the property is about such a failure, and not about numbers where there are none."""
         return found.kind != "error"
 
+    def merit_words(self, case: Case) -> str:
+        """The words for a case where nothing is computed; empty if what happened says more."""
+        return self.without_merit
+
     def part(self, name: str, case: Case) -> Part:
         """Describe one part of the outcome of a case; `name` is empty where there is no outcome."""
         return self.parts.get(name) or _PARTS.get(name) or self.parts.get(name.partition(" ")[0], _OBSERVATION)

@@ -32,7 +32,7 @@ SHARED = (
 )
 
 
-def _calls(made, steps) -> dict[str, Any]:
+def _calls(made, steps, telling: int | None = None) -> dict[str, Any]:
     """The results of an object's methods, by step. A ValueError or a RuntimeError is one of them."""
     seen = {}
     for number, step in enumerate(steps, start=1):
@@ -42,9 +42,11 @@ def _calls(made, steps) -> dict[str, Any]:
         except (NotImplementedError, RecursionError):
             raise
         except (ValueError, RuntimeError):
+            if number == telling:
+                raise
             result = "ValueError"
         except (AttributeError, TypeError) as error:
-            if number == 1:
+            if number in (1, telling):
                 raise
             result = type(error).__name__
         seen[f"step {number}, {step['do']}"] = codec.copied(result)
@@ -57,9 +59,12 @@ class MethodCalls(Probe):
     steps: list of {"do": method's name, or "len", and the method's arguments by name}
     A ValueError (or PyTorch's RuntimeError) is a result like any other, and the next step follows. Each result is
     copied right away.
+
+    telling: the number of a step whose exception is not a result, so that its words and its line can be told
     """
 
     name = "steps"
+    without_merit = ""  # what an object keeps need not be computed
     parts = {
         "step": Part(
             _in_step,
@@ -72,10 +77,10 @@ class MethodCalls(Probe):
         "changed": CHANGED,
     }
 
-    def call(self, f, *, init, steps):
+    def call(self, f, *, init, steps, telling=None):
         first = codec.copied(steps[:1])
         made = f.cls(**init)
-        seen = _calls(made, steps)
+        seen = _calls(made, steps, telling)
         # What belongs to the class, and not to the object, is there in a new object too.
         again = _calls(f.cls(**init), first)
         if any(not bitwise_equal(seen[name], result) for name, result in again.items()):
