@@ -686,7 +686,7 @@ def _rows(rng, *shape, dtype=torch.float64):
 def _narrow_rows(rng):
     """Rows in bfloat16 in which some codes are wrong if the division is in bfloat16.
 
-    It makes no difference for the codes whether the scale is rounded before the division, which is no mistake.
+    The codes are the same whether or not the scale is rounded before the division: both are right.
     """
     while True:
         x = _rows(rng, 1, 2, 3, 4, dtype=torch.bfloat16)
