@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+import shutil
 
 import pytest
 
+from autograder import __main__ as command_line
 from book.site import answers, page_weight
 from course import catalog
+from tests.autograder import small_course
 from tests.book.pages import CHAPTERS, findings, in_theme
 from tests.conftest import new_page, skip
 
@@ -305,3 +308,26 @@ def test_the_outputs_below_come_from_the_readers_function_and_back(card):
     card.check()
     switch.check()
     page.locator(".cell_output pre", has_text="mine").first.wait_for()
+
+
+def test_the_grader_takes_the_notebook_and_gives_what_the_page_said(card, released, tmp_path, needs_jail):
+    """A wrong softmax, and nothing else: the points of its check on hidden cases are those of the public ones."""
+    card.open()
+    card.check(ONE_ROW)
+    said = card.page.evaluate("JSON.parse(localStorage.getItem('attention-tries')).softmax")
+    with card.page.expect_download() as download:
+        card.box.get_by_role("button", name="Take it along").click()
+    course, handed_in = shutil.copytree(released, tmp_path / "course", symlinks=True), tmp_path / "in"
+    handed_in.mkdir()
+    (handed_in / "ada_softmax.ipynb").write_bytes(download.value.path().read_bytes())
+    (course / "roster.csv").write_text("id\nada\n", "utf-8")
+    for command in (
+        ["collect", "softmax", str(handed_in)],
+        ["grade", "softmax", "--workers", "1"],
+    ):
+        assert command_line.main([*command, "--course", str(course)]) == 0
+    with small_course.book(course) as gradebook:
+        (submission,) = gradebook.assignment_submissions("softmax")
+        scores = {grade.name: grade.auto_score for notebook in submission.notebooks for grade in notebook.grades}
+    assert scores.pop("check-softmax") == said["points"] == 6.0
+    assert not any(scores.values())

@@ -112,7 +112,7 @@ def test_what_is_published_is_the_students_edition_unless_the_repository_names_t
     assert build["env"]["BOOK_EDITION"] == "${{ vars.EDITION || 'student' }}"
     assert build["env"]["SITE"].endswith("|| '_build/html' }}")
     commands = [step.get("run") for step in build["steps"]]
-    assert 'make book EDITION="$BOOK_EDITION"' in commands
+    assert 'make site EDITION="$BOOK_EDITION"' in commands
 
 
 def test_the_links_work_and_mistakes_are_folded(site, open_page):
