@@ -89,6 +89,8 @@ export async function open(card, { name, stem }) {
     element("div", { className: "answer-bar" }, check, run, stop), bar, status, printed, report,
     element("div", { className: "answer-more" }, compare, reset, take, all));
   card.querySelector(".answer-here").after(box);
+  // Sphinx takes "/" for its search wherever it is typed, but in its own fields.
+  box.addEventListener("keydown", (event) => event.stopPropagation());
   card.classList.add("answering");
   const folded = card.querySelector(":scope > details > summary");
   folded.textContent = folded.textContent.replace(/^The cell to fill in, and (.*)$/, "$1").replace(/^a hint$/, "A hint");
