@@ -70,7 +70,8 @@ def write(folder: Path = FOLDER) -> Path:
     archive = named(folder, "attnlab", package())
     (folder / "checks").mkdir()
     checks = {stem: named(folder, f"checks/{stem}", checks_of(stem)) for stem in chapters(imports)}
-    loaded = [*pinned["pyodide"], *(path.name for path in wheels), archive, "session.py"]
+    fetched_by_name = [name for name in pinned["pyodide"] if not name.endswith("js")]  # scripts are imported
+    loaded = [*fetched_by_name, *(path.name for path in wheels), archive, "session.py"]
     pieces = {
         "imports": imports,
         "chapters": checks,

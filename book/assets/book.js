@@ -142,8 +142,7 @@ function fromLink() {
   const name = location.hash.match(/^#answer-(\w+)$/)?.[1];
   const button = name && document.querySelector(`.answer-here button[data-exercise="${name}"]`);
   if (!button) return;
-  button.closest(".exercise-card").scrollIntoView();
-  answerHere(button);
+  answerHere(button).then(() => button.closest(".exercise-card").scrollIntoView());
 }
 addEventListener("DOMContentLoaded", fromLink);
 addEventListener("hashchange", fromLink);
