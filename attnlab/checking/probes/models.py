@@ -99,11 +99,11 @@ class Generation(Probe):
 MOVED_ON = "should be"
 
 
-def _moved(seed: int, after_many, after_one) -> str:
+def _moved(seed: int | None, after_many, after_one) -> str:
     """Where a generator with this seed was after many tokens, given its states after many and after one."""
     import torch
 
-    if bitwise_equal(after_many, torch.Generator().manual_seed(seed).get_state()):
+    if bitwise_equal(after_many, torch.Generator().manual_seed(seed or 0).get_state()):
         return "was at the start"
     return "is after a single token" if bitwise_equal(after_many, after_one) else MOVED_ON
 
