@@ -75,7 +75,10 @@ def run(python, tmp_path_factory):
         client = NotebookClient(
             notebook, km=manager, timeout=300, allow_errors=True, resources={"metadata": {"path": str(folder)}}
         )
-        client.execute(env=environment())
+        try:
+            client.execute(env=environment())
+        finally:
+            manager.shutdown_kernel(now=True)  # a client ends only kernels of its own manager
         assert str(python.parents[1]) in notebook.cells[-1].outputs[0].text
         return [
             (cell, output)
