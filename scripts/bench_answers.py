@@ -12,18 +12,16 @@ from __future__ import annotations
 import argparse
 import functools
 import gzip
-import http.server
 import os
 import sys
 import tempfile
-import threading
 import time
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from scripts.browsers import chromium_path  # noqa: E402
+from scripts.browsers import Quiet, chromium_path, start_server  # noqa: E402
 from scripts.take_screenshot import MISTAKE, SITE  # noqa: E402
 
 
@@ -35,7 +33,7 @@ def packed(path: Path) -> bytes:
 SETTLE = 10_000  # milliseconds in which a browser may go on to compile, and keep what it has compiled
 
 
-class Packing(http.server.SimpleHTTPRequestHandler):
+class Packing(Quiet):
     """A server that packs all it sends, lets the browser keep it, and counts the bytes."""
 
     sent = 0
@@ -53,9 +51,6 @@ class Packing(http.server.SimpleHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(content)
         Packing.sent += len(content)
-
-    def log_message(self, *_):
-        pass
 
 
 def processor_seconds() -> float:
@@ -108,9 +103,7 @@ def main() -> None:
 
     if not (SITE / "_static" / "python").is_dir() or not chromium_path():
         raise SystemExit("a built site with Python and a Chromium are needed: run make site first")
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(Packing, directory=SITE))
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    address = f"http://127.0.0.1:{server.server_address[1]}"
+    address = start_server(Packing, SITE)
     with sync_playwright() as playwright:
         for run in range(runs):
             with tempfile.TemporaryDirectory() as profile:  # on disk: there a browser also keeps compiled code
@@ -125,7 +118,6 @@ def main() -> None:
                     page.wait_for_timeout(SETTLE)
                     page.close()
                 context.close()
-    server.shutdown()
 
 
 if __name__ == "__main__":

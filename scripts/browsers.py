@@ -1,8 +1,12 @@
-"""The browser that benchmarks and tests drive, and a control of each widget that can be pressed."""
+"""The browser that benchmarks and tests drive, the server of its pages, and a control of each widget to press."""
 
 from __future__ import annotations
 
+import functools
+import http.server
 import shutil
+import threading
+from pathlib import Path
 
 BROWSERS = ["chromium-headless-shell", "chromium", "chromium-browser", "google-chrome"]
 
@@ -42,3 +46,16 @@ PRESSES = {
 def chromium_path() -> str | None:
     """The program of a Chromium on the PATH, or None."""
     return next(filter(None, map(shutil.which, BROWSERS)), None)
+
+
+class Quiet(http.server.SimpleHTTPRequestHandler):
+    def log_message(self, *args):
+        pass
+
+
+def start_server(handler: type[Quiet], folder: Path, **options) -> str:
+    """Serve a folder on loopback, for as long as this process runs; returns the address."""
+    handle = functools.partial(handler, directory=str(folder), **options)
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handle)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    return f"http://127.0.0.1:{server.server_port}"

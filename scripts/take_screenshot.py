@@ -8,18 +8,15 @@ the files that it shows, so that a test can say when it is older than these.
 
 from __future__ import annotations
 
-import functools
 import hashlib
-import http.server
 import io
 import sys
-import threading
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from scripts.browsers import chromium_path  # noqa: E402
+from scripts.browsers import Quiet, chromium_path, start_server  # noqa: E402
 
 IMAGES, SITE = ROOT / "book" / "images", ROOT / "_build" / "html"
 SOURCES = {
@@ -29,13 +26,6 @@ SOURCES = {
 STAMP = "Made from"  # the name of the text chunk in the picture
 SIZE = dict(width=1280, height=900)
 MISTAKE = "def softmax(x, axis=-1):\n    e = np.exp(x)\n    return e / e.sum()"
-
-
-class Quiet(http.server.SimpleHTTPRequestHandler):
-    """A server that prints nothing."""
-
-    def log_message(self, *_):
-        pass
 
 
 def made_from(name: str) -> str:
@@ -69,10 +59,7 @@ def take() -> None:
 
     if not (SITE / "_static" / "python").is_dir() or not chromium_path():
         raise SystemExit("a built site with Python and a Chromium are needed: run make site first")
-    handler = functools.partial(Quiet, directory=SITE)
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    address = f"http://127.0.0.1:{server.server_address[1]}"
+    address = start_server(Quiet, SITE)
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=chromium_path())
         for name, shot in (("screenshot.png", first_page), ("answer.png", answer)):
@@ -82,7 +69,6 @@ def take() -> None:
             picture = Image.open(io.BytesIO(shot(page, address))).convert("RGB")
             picture.save(IMAGES / name, pnginfo=kept, optimize=True)
         browser.close()
-    server.shutdown()
 
 
 if __name__ == "__main__":

@@ -6,7 +6,6 @@ import collections
 import contextlib
 import fcntl
 import functools
-import http.server
 import json
 import os
 import re
@@ -16,7 +15,6 @@ import socket
 import statistics
 import subprocess
 import sys
-import threading
 import time
 import urllib.request
 import venv
@@ -43,7 +41,7 @@ os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [WITHOUT, os.environ.get
 
 import pytest  # noqa: E402
 
-from scripts.browsers import chromium_path  # noqa: E402
+from scripts.browsers import Quiet, chromium_path, start_server  # noqa: E402
 
 ROOT = Path(__file__).resolve().parent.parent
 LOOPBACK = {"127.0.0.1", "localhost"}
@@ -342,19 +340,6 @@ def watched(browser, _pages):
             _pages.setdefault(key, []).append(seen.page)
         else:
             seen.page.context.close()
-
-
-class Quiet(http.server.SimpleHTTPRequestHandler):
-    def log_message(self, *args):
-        pass
-
-
-def start_server(handler: type[Quiet], folder: Path, **options) -> str:
-    """Serve a folder on loopback, for as long as this process runs; returns the address."""
-    handle = functools.partial(handler, directory=str(folder), **options)
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handle)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    return f"http://127.0.0.1:{server.server_port}"
 
 
 @pytest.fixture(scope="session")
