@@ -19,12 +19,13 @@ const button = (text, onclick, className = "") => element("button", { type: "but
 
 // An address of the site, whose scripts are in _static/python.
 const SITE = (path) => new URL(`../../${path}`, import.meta.url).href;
+const NOTEBOOK = (stem) => SITE(`notebooks/${stem}.ipynb`);
 
 // The notebooks that hold what a cell may use: this chapter's, and those of other chapters with answers.
 function notebooks(stem, own) {
   const all = store.answers();
   all[stem] = { ...all[stem], ...own };
-  return Object.entries(all).map(([other, answers]) => ({ stem: other, answers, address: SITE(`notebooks/${other}.ipynb`) }));
+  return Object.entries(all).map(([other, answers]) => ({ stem: other, answers, address: NOTEBOOK(other) }));
 }
 
 // A notebook's stub has nbgrader's comment and parentheses, which make no difference.
@@ -302,7 +303,7 @@ const isSolution = (cell) => cell.metadata?.nbgrader?.solution === true && cell.
 const sourceOf = (cell) => [].concat(cell.source ?? []).join("").replace(/\r\n?/g, "\n");
 
 async function released(stem) {
-  const answer = await fetch(new URL(`${stem}.ipynb`, new URL(SITE("notebooks/"))));
+  const answer = await fetch(NOTEBOOK(stem));
   if (!answer.ok) throw new Error(`there is no notebook of ${stem} on this site`);
   return answer.json();
 }
