@@ -8,6 +8,7 @@
     recorded-<hash>.zip        what chapters show of a real model, for cells that run again with a reader's function
     worker.js, session.py      what runs a reader's cell and checks it
     answers.js, answers.css    the editor in a card, with CodeMirror inside
+    licenses.txt               of all that others have written
 
 `live/python/package.json` pins all of it: versions from npm and, under keys of its own, the files of Pyodide and the
 packages for it (`wheels`). A wheel may come from Pyodide's own host or, where only package registries can be reached,
@@ -38,6 +39,7 @@ SOURCE = ROOT / "live" / "python"
 FOLDER = ROOT / "build" / "python"
 FETCHED = ROOT / "build" / "python-fetched"  # node_modules and wheels, which are fetched once
 PIECES = "pieces.json"
+LICENSES = "licenses.txt"
 OWN = ("worker.js", "session.py", "answers.css")
 LEFT_OUT = ("widgets/", "data/", "checks/", "gpu.py", "smollm2.py", "model_trace.py", "plots.py", "pytorch_answers.py")
 SECONDS = 60  # for an address that does not answer
@@ -66,7 +68,8 @@ def write(folder: Path = FOLDER) -> Path:
         shutil.copyfile(path, folder / path.name)
     for name in OWN:
         shutil.copyfile(SOURCE / name, folder / name)
-    bundle(modules, folder / "answers.js")
+    packages = bundle(modules, folder / "answers.js")
+    (folder / LICENSES).write_text(licenses([modules / "pyodide", *packages], wheels), "utf-8")
     archive = named(folder, "attnlab", package())
     (folder / "checks").mkdir()
     checks = {stem: named(folder, f"checks/{stem}", checks_of(stem)) for stem in chapters(imports)}
@@ -150,14 +153,36 @@ def node_modules() -> Path:
     return FETCHED / "node_modules"
 
 
-def bundle(modules: Path, target: Path) -> None:
-    """Make one file of the scripts in live/python and the editor."""
+def bundle(modules: Path, target: Path) -> list[Path]:
+    """Make one file of the scripts in live/python and the editor. Returns the packages from npm that are in it."""
     for path in SOURCE.glob("*.js"):
         shutil.copyfile(path, FETCHED / path.name)
     run(
         str(modules / ".bin" / "esbuild"), "answers.js", "--bundle", "--minify", "--format=esm", "--target=es2022",
-        "--legal-comments=eof", f"--outfile={target}", "--log-level=warning",
+        "--legal-comments=eof", f"--outfile={target}", "--log-level=warning", "--metafile=bundled.json",
     )  # fmt: skip
+    files = (FETCHED / path for path in json.loads((FETCHED / "bundled.json").read_text("utf-8"))["inputs"])
+    return sorted({package_of(path) for path in files if modules in path.parents})
+
+
+def package_of(path: Path) -> Path:
+    """The folder of the package from npm that a file belongs to."""
+    return next(folder for folder in path.parents if (folder / "package.json").is_file())
+
+
+def licenses(packages: Iterable[Path], wheels: Iterable[Path]) -> str:
+    """The licenses of packages from npm and of wheels: names, versions, addresses, and the texts that come with them."""
+    found = []
+    for folder in packages:
+        about = json.loads((folder / "package.json").read_text("utf-8"))
+        address = about.get("homepage") or about["repository"]["url"].removeprefix("git+")
+        texts = [path.read_text("utf-8") for path in sorted(folder.glob("LICEN[CS]E*"))]
+        found.append([f"{about['name']} {about['version']}: {about['license']}, {address}", *texts])
+    for path in wheels:
+        with zipfile.ZipFile(path) as archive:
+            texts = [name for name in archive.namelist() if ".dist-info/LICEN" in name]
+            found.append([path.name, *(archive.read(name).decode("utf-8") for name in texts)])
+    return f"\n\n{'-' * 80}\n".join("\n\n".join(text.strip() for text in texts) for texts in found) + "\n"
 
 
 def run(*command: str) -> None:

@@ -20,7 +20,7 @@ PIECES = ROOT / "build" / "python"
 FOLDER = "_static/python"  # in the site
 BUTTON = (
     '<p class="answer-here pst-js-only" id="answer-{name}"><button type="button" data-exercise="{name}" '
-    'data-stem="{stem}">Answer here</button> <span>in this page, with nothing to install</span></p>'
+    'data-stem="{stem}">Answer here</button> <span>on this page, with nothing to install</span></p>'
 )
 NOT_BUILT = (
     '<p class="answer-here">This copy of the site was built without Python for its pages. '
@@ -79,7 +79,8 @@ def pages(app):
         "sent anywhere. Points are those of the public cases; a course that grades uses others of the same kinds. To "
         "hand answers in, or to go on in Jupyter, take a chapter's notebook along: it has your answers in their cells."
         "</p>"
-        '<div id="answers"><noscript>This page needs scripts.</noscript></div></section>'
+        '<div id="answers"><noscript>This page needs scripts.</noscript></div>'
+        f'<p class="answer-licenses"><a href="{FOLDER}/licenses.txt">Licenses</a> of Python, NumPy and the editor.</p></section>'
         '<script type="module">import { overview } from "./_static/python/answers.js";'
         f"overview(document.getElementById('answers'), {json.dumps(listed).replace('<', chr(92) + 'u003c')});</script>"
     )

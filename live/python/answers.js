@@ -5,6 +5,7 @@ import * as store from "./store.js";
 
 const PAUSE = 300; // milliseconds after the last key until what was typed is kept
 const TRIES = 5; // checks that fail until the next hint is offered
+const TAKEN_IN = "answers-taken-in"; // what a page tells its cards after a notebook has come back
 const IDLE = 2; // minutes without a key that count as work at most
 const MAC = /Mac|iPhone|iPad/.test(navigator.platform ?? "");
 const KEYS = MAC ? "⌘ Enter" : "Ctrl+Enter";
@@ -22,10 +23,10 @@ const SITE = (path) => new URL(`../../${path}`, import.meta.url).href;
 const NOTEBOOK = (stem) => SITE(`notebooks/${stem}.ipynb`);
 
 // The notebooks that hold what a cell may use: this chapter's, and those of other chapters with answers.
-function notebooks(stem, own) {
+async function notebooks(stem, own) {
   const all = store.answers();
   all[stem] = { ...all[stem], ...own };
-  return Object.entries(all).map(([other, answers]) => ({ stem: other, answers, address: NOTEBOOK(other) }));
+  return Promise.all(Object.entries(all).map(async ([other, answers]) => ({ stem: other, notebook: await filled(other, answers) })));
 }
 
 // A notebook's stub has nbgrader's comment and parentheses, which make no difference.
@@ -126,7 +127,7 @@ export async function open(card, { name, stem }) {
   const page = livingPage(name);
 
   async function useMine() {
-    const { cells, ...ended } = await engine.ask({ kind: "rerun", stem, name, notebooks: notebooks(stem, { [name]: editor.text() }) });
+    const { cells, ...ended } = await askPython({ kind: "rerun", stem, name, source: editor.text() });
     if (!cells) {
       used.checked = false;
       return show("run", ended);
@@ -165,6 +166,27 @@ export async function open(card, { name, stem }) {
   if (older !== null && !current)
     say("The exercise has changed since you wrote an answer to it.", ["Show my old answer", () => editor.replace(older)]);
 
+  // A notebook dropped on the card fills the chapter's cards. The editor would take the file's text, so it must not see it.
+  for (const type of ["dragover", "drop"])
+    box.addEventListener(type, async (event) => {
+      if (!holdsFiles(event)) return;
+      event.preventDefault();
+      event.stopPropagation();
+      if (type === "dragover") return;
+      keep();
+      const said = await takeAllIn(event.dataTransfer.files, [stem]);
+      document.dispatchEvent(new Event(TAKEN_IN));
+      say(said);
+    }, { capture: true });
+  document.addEventListener(TAKEN_IN, () => {
+    const theirs = store.answer(name);
+    if (!theirs || theirs.revision === revision) return;
+    revision = theirs.revision;
+    older = theirs.older ?? older;
+    editor.replace(theirs.text);
+    keep();
+  });
+
   // ---- Python
   engine.watch(({ state, loaded, total, began }) => {
     bar.hidden = state !== "loading" && state !== "starting";
@@ -177,6 +199,14 @@ export async function open(card, { name, stem }) {
   });
   engine.start();
 
+  async function askPython(question) {
+    try {
+      return await engine.ask({ ...question, notebooks: await notebooks(stem, { [name]: question.source }) });
+    } catch (error) { // the site cannot be reached
+      return { error: `The chapter's notebook, which holds the cells above, could not be fetched: ${error.message}.` };
+    }
+  }
+
   async function ask(kind) {
     if (busy) return;
     busy = true;
@@ -187,7 +217,7 @@ export async function open(card, { name, stem }) {
     const waiting = setTimeout(() => status.textContent.startsWith("Load") || status.textContent.startsWith("Start")
       || (status.textContent = kind === "check" ? "Checking ..." : "Running ..."), 150);
     const source = editor.text();
-    const answer = await engine.ask({ kind, stem, name, source, notebooks: notebooks(stem, { [name]: source }) });
+    const answer = await askPython({ kind, stem, name, source });
     clearTimeout(waiting);
     busy = false;
     stop.disabled = true;
@@ -302,29 +332,41 @@ function lead(report) {
 const isSolution = (cell) => cell.metadata?.nbgrader?.solution === true && cell.cell_type === "code";
 const sourceOf = (cell) => [].concat(cell.source ?? []).join("").replace(/\r\n?/g, "\n");
 
+const notebookTexts = new Map(); // stem -> promise of the notebook's text, fetched once
 async function released(stem) {
-  const answer = await fetch(NOTEBOOK(stem));
-  if (!answer.ok) throw new Error(`there is no notebook of ${stem} on this site`);
-  return answer.json();
+  const get = async () => {
+    const answer = await fetch(NOTEBOOK(stem));
+    if (!answer.ok) throw new Error(`there is no notebook of ${stem} on this site`);
+    return answer.text();
+  };
+  if (!notebookTexts.has(stem)) notebookTexts.set(stem, get());
+  try {
+    return JSON.parse(await notebookTexts.get(stem));
+  } catch (error) {
+    notebookTexts.delete(stem);
+    throw error;
+  }
 }
 
-// The chapter's notebook, with the answers in their cells. Nothing else of it changes.
-export async function filled(stem) {
-  const own = store.answers()[stem] ?? {}, notebook = await released(stem);
+// The chapter's notebook, with answers {name: text} in their cells. Nothing else of it changes.
+async function filled(stem, answers) {
+  const notebook = await released(stem);
   for (const cell of notebook.cells)
-    if (isSolution(cell) && typeof own[cell.metadata.nbgrader.grade_id] === "string")
-      cell.source = own[cell.metadata.nbgrader.grade_id];
+    if (isSolution(cell) && typeof answers[cell.metadata.nbgrader.grade_id] === "string")
+      cell.source = answers[cell.metadata.nbgrader.grade_id];
   return `${JSON.stringify(notebook, null, 1)}\n`;
 }
 
 export async function takeAlong(stem) {
   const link = element("a", {
-    href: URL.createObjectURL(new Blob([await filled(stem)], { type: "application/x-ipynb+json" })),
+    href: URL.createObjectURL(new Blob([await filled(stem, store.answers()[stem] ?? {})], { type: "application/x-ipynb+json" })),
     download: `${stem}.ipynb`,
   });
   link.click();
   setTimeout(() => URL.revokeObjectURL(link.href), 60_000);
 }
+
+const holdsFiles = (event) => [...(event.dataTransfer?.types ?? [])].includes("Files");
 
 // Takes the answers out of a notebook and keeps them. Returns a sentence.
 export async function takeIn(file, stems) {
@@ -348,7 +390,13 @@ export async function takeIn(file, stems) {
     return taken ? `${taken === 1 ? "1 answer" : `${taken} answers`} of ${file.name} ${taken === 1 ? "is" : "are"} on this page now.`
       : `${file.name} has no answers that are not here already.`;
   }
-  return `${file.name} is not a notebook of these chapters. Nothing was changed.`;
+  return `${file.name} is not a notebook of ${stems.length > 1 ? "these chapters" : "this chapter"}. Nothing was changed.`;
+}
+
+async function takeAllIn(files, stems) {
+  const words = [];
+  for (const file of [...files]) words.push(await takeIn(file, stems).catch((error) => `${file.name}: ${error.message}`));
+  return words.join(" ");
 }
 
 // ---- the page of all answers
@@ -360,9 +408,7 @@ export async function overview(place, chapters) {
   const list = element("div");
   const input = element("input", { type: "file", accept: ".ipynb", multiple: true, id: "answer-files" });
   const takeFiles = async (files) => {
-    const words = [];
-    for (const file of files) words.push(await takeIn(file, stems).catch((error) => `${file.name}: ${error.message}`));
-    said.textContent = words.join(" ");
+    said.textContent = await takeAllIn(files, stems);
     show();
   };
   input.addEventListener("change", () => takeFiles(input.files));
@@ -370,7 +416,7 @@ export async function overview(place, chapters) {
     element("label", { htmlFor: "answer-files", textContent: "Bring a notebook back: drop it here, or choose it" }), input);
   for (const type of ["dragover", "drop"])
     addEventListener(type, (event) => {
-      if (![...(event.dataTransfer?.types ?? [])].includes("Files")) return;
+      if (!holdsFiles(event)) return;
       event.preventDefault();
       if (type === "drop") takeFiles(event.dataTransfer.files);
     });

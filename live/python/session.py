@@ -10,7 +10,6 @@ import ast
 import builtins
 import contextlib
 import io
-import json
 import linecache
 import os
 import sys
@@ -52,26 +51,16 @@ class Output(io.TextIOBase):
         return "".join(self.kept) + end
 
 
-def put(stem: str, notebook: bytes, answers: dict[str, str]) -> None:
-    """Put a chapter's notebook into the folder, with the reader's answers in their cells."""
+def put(stem: str, notebook: str) -> None:
+    """Put a chapter's notebook, which holds the reader's answers, into the folder."""
     FOLDER.mkdir(parents=True, exist_ok=True)
     os.chdir(FOLDER)
-    path, content = FOLDER / f"{stem}.ipynb", filled(notebook, answers)
+    path, content = FOLDER / f"{stem}.ipynb", notebook.encode("utf-8")
     if not path.is_file() or path.read_bytes() != content:
         before = path.stat().st_mtime_ns if path.is_file() else 0
         path.write_bytes(content)
         if path.stat().st_mtime_ns <= before:  # a file's time here has milliseconds
             os.utime(path, ns=(before + 1_000_000, before + 1_000_000))
-
-
-def filled(notebook: bytes, answers: dict[str, str]) -> bytes:
-    """A notebook with the reader's answers in their cells; nothing else changes."""
-    made = json.loads(notebook)
-    for cell in made["cells"]:
-        mark = cell.get("metadata", {}).get("nbgrader", {})
-        if mark.get("solution") and mark.get("grade_id") in answers:
-            cell["source"] = answers[mark["grade_id"]]
-    return (json.dumps(made, indent=1, ensure_ascii=False) + "\n").encode("utf-8")
 
 
 def run(stem: str, name: str, source: str) -> dict:

@@ -236,12 +236,43 @@ def test_the_notebook_that_is_taken_along_has_the_answer_and_nothing_else_change
     assert download.value.suggested_filename == "softmax.ipynb"
 
 
-def test_a_notebook_that_comes_back_fills_the_answers_and_the_overview_shows_them(offered, visit, site, tmp_path):
+@pytest.fixture
+def from_jupyter(site) -> str:
+    """The notebook of softmax with an answer in it, as Jupyter saves it."""
     notebook = json.loads((site / "notebooks" / "softmax.ipynb").read_text("utf-8"))
     for cell in notebook["cells"]:
         if cell["metadata"].get("nbgrader", {}).get("grade_id") == "softmax":
             cell["source"] = RIGHT.splitlines(keepends=True)
-    (tmp_path / "softmax.ipynb").write_text(json.dumps(notebook), "utf-8")
+    return json.dumps(notebook)
+
+
+def drop(card, name, content):
+    """Drop a file on a card."""
+    card.box.locator(".cm-content").evaluate(
+        """(editor, [name, content]) => {
+            const dataTransfer = new DataTransfer();
+            dataTransfer.items.add(new File([content], name));
+            editor.dispatchEvent(new DragEvent("drop", { dataTransfer, bubbles: true, cancelable: true }));
+        }""",
+        [name, content],
+    )
+
+
+def test_a_notebook_that_is_dropped_on_a_card_fills_it_and_what_was_typed_is_kept(card, from_jupyter):
+    card.open().write(ONE_ROW)
+    drop(card, "other.ipynb", "no notebook")
+    card.box.get_by_text("other.ipynb is not a notebook").wait_for()
+    assert card.text() == ONE_ROW
+    drop(card, "softmax.ipynb", from_jupyter)
+    card.box.get_by_text("1 answer of softmax.ipynb is on this page now").wait_for()
+    card.is_kept(RIGHT)
+    assert card.text() == RIGHT and card.kept()["older"] == ONE_ROW
+
+
+def test_a_notebook_that_comes_back_fills_the_answers_and_the_overview_shows_them(
+    offered, visit, from_jupyter, tmp_path
+):
+    (tmp_path / "softmax.ipynb").write_text(from_jupyter, "utf-8")
     (tmp_path / "other.ipynb").write_text("no notebook", "utf-8")
     page = visit("answers")
     page.locator("#answer-files").set_input_files([tmp_path / "softmax.ipynb", tmp_path / "other.ipynb"])

@@ -62,7 +62,7 @@ def natively(session, python_site, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
 
     def go(source, stem, name):
-        session.put(stem, (python_site / "notebooks" / f"{stem}.ipynb").read_bytes(), {})
+        session.put(stem, (python_site / "notebooks" / f"{stem}.ipynb").read_text("utf-8"))
         return session.check(stem, name, source)
 
     here = os.getcwd()

@@ -111,3 +111,10 @@ def test_what_is_served_has_the_pinned_bytes(python_site):
     for name, entry in {**pinned["pyodide"], **{one["file"]: one for one in pinned["wheels"]}}.items():
         content = (folder / name).read_bytes()
         assert (len(content), hashlib.sha256(content).hexdigest()) == (entry["bytes"], entry["sha256"])
+
+
+def test_the_licenses_name_all_that_others_have_written(python_site):
+    text = (python_site / "_static" / "python" / "licenses.txt").read_text("utf-8")
+    for name in ("pyodide 0.27.7: MPL-2.0", "@codemirror/view ", "@lezer/python ", "style-mod ", "NumPy Developers"):
+        assert name in text
+    assert text.count("Permission is hereby granted") > 10 and "esbuild" not in text
