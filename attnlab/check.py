@@ -23,7 +23,7 @@ from attnlab.checking.formatting import kind_of
 from attnlab.checking.judge import Report, error_words, judge, no_answer, smallest_first
 from attnlab.checking.observe import describe_error, outcome_of, source_file
 from attnlab.checking.probes.base import is_error
-from attnlab.checking.report import WIDTH, as_html, as_text
+from attnlab.checking.report import WIDTH, as_html, as_text, code_in
 from attnlab.checking.schema import Material, Outcome
 from attnlab.checking.time_limit import CASE_SECONDS, CHECK_SECONDS, IN_A_PAGE, TimeLimit
 
@@ -267,7 +267,7 @@ def show(report: Report, notices: Sequence[str] = ()) -> Points:
 
 
 def in_html(report: Report, notices: Sequence[str]) -> str:
-    above = "".join(f"<p>{html.escape(notice)}</p>" for notice in notices)
+    above = "".join(f"<p>{code_in(html.escape(notice))}</p>" for notice in notices)
     return (f'<div class="attn-check" role="alert">{above}</div>' if above else "") + as_html(report)
 
 

@@ -171,7 +171,7 @@ def package_of(path: Path) -> Path:
 
 
 def licenses(packages: Iterable[Path], wheels: Iterable[Path]) -> str:
-    """The licenses of packages from npm and of wheels: names, versions, addresses, and the texts that come with them."""
+    """The licenses of packages from npm and of wheels: names, versions, addresses, and the texts in the packages."""
     found = []
     for folder in packages:
         about = json.loads((folder / "package.json").read_text("utf-8"))

@@ -136,18 +136,18 @@ def as_html(report: Report, graded: bool = False) -> str:
         f"<p><b>{esc(report.exercise)}</b>: {esc(headline(report))}</p>",
     ]
     if said := opening(report, graded):
-        parts.append(f"<p>{_code(esc(said))}</p>")
+        parts.append(f"<p>{code_in(esc(said))}</p>")
     if _judged(report):
         parts.append("<ul>")
         for finding, title, why, evidence in notes(report):
             mark = "ok" if finding.passed else "no"
-            parts.append(f'<li class="{mark}"><b>{mark}</b> {_code(esc(title))}')
+            parts.append(f'<li class="{mark}"><b>{mark}</b> {code_in(esc(title))}')
             link = ""
             if finding.misconception and finding.section:
                 anchor = finding.section.replace(" ", "-")
                 link = f' See <a href="#{esc(anchor)}">{esc(finding.section)}</a>.'
             parts += [
-                f'<p class="why">{_code(esc(sentence))}{link if i == 0 else ""}</p>' for i, sentence in enumerate(why)
+                f'<p class="why">{code_in(esc(sentence))}{link if i == 0 else ""}</p>' for i, sentence in enumerate(why)
             ]
             if evidence:
                 parts.append(f"<pre>{esc(chr(10).join(evidence))}</pre>")
@@ -156,7 +156,7 @@ def as_html(report: Report, graded: bool = False) -> str:
     return "".join(parts) + "</div>"
 
 
-def _code(escaped: str) -> str:
+def code_in(escaped: str) -> str:
     """`x` in back quotes becomes code, in text that is already escaped."""
     pieces = escaped.split("`")
     if len(pieces) % 2 == 0:

@@ -24,7 +24,7 @@
   }
 
   const entry = (all, stem) => ({ of: Number(all[stem]?.of) || 0, done: [].concat(all[stem]?.done ?? []) });
-  const words = (done, of) => `${done} of ${of} done`;
+  const words = (done, of) => `${done} of ${of} exercises and quick questions done`;
 
   // A chapter: its bar, its exercises' boxes, its quizzes.
   const bar = document.querySelector(".chapter-progress");

@@ -14,7 +14,7 @@ from book.directives.quiz import quiz
 BAR = (
     '<div class="chapter-progress pst-js-only" data-chapter="{stem}"><div role="progressbar" aria-valuemin="0" '
     'aria-valuemax="{total}" aria-valuenow="0" aria-label="Done of this chapter"><span></span></div>'
-    '<span class="progress-text" aria-hidden="true">0 of {total} done</span></div>'
+    '<span class="progress-text" aria-hidden="true">0 of {total} exercises and quick questions done</span></div>'
 )
 DONE = (
     '<label class="exercise-done pst-js-only"><input type="checkbox" data-exercise="{name}" autocomplete="off"/> '

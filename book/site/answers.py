@@ -80,7 +80,7 @@ def pages(app):
         "hand answers in, or to go on in Jupyter, take a chapter's notebook along: it has your answers in their cells."
         "</p>"
         '<div id="answers"><noscript>This page needs scripts.</noscript></div>'
-        f'<p class="answer-licenses"><a href="{FOLDER}/licenses.txt">Licenses</a> of Python, NumPy and the editor.</p></section>'
+        f'<p><a href="{FOLDER}/licenses.txt">Licenses</a> of Python, NumPy and the editor.</p></section>'
         '<script type="module">import { overview } from "./_static/python/answers.js";'
         f"overview(document.getElementById('answers'), {json.dumps(listed).replace('<', chr(92) + 'u003c')});</script>"
     )

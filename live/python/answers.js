@@ -3,6 +3,9 @@ import { makeEditor } from "./editor.js";
 import * as engine from "./engine.js";
 import * as store from "./store.js";
 
+const DOING = { check: "Checking ...", run: "Running ..." };
+const LONG = 5000; // milliseconds after which code may not end
+const STILL = "Still running. Does a loop not end? Stop ends it, and what you wrote stays.";
 const PAUSE = 300; // milliseconds after the last key until what was typed is kept
 const TRIES = 5; // checks that fail until the next hint is offered
 const TAKEN_IN = "answers-taken-in"; // what a page tells its cards after a notebook has come back
@@ -52,7 +55,7 @@ export async function open(card, { name, stem }) {
   const kept = store.answer(name);
   const current = kept && plain(kept.stub) === plain(stub); // else it was typed for another stub, and is offered and not put in place
   let older = kept && !current ? kept.text : kept?.older ?? null;
-  let revision = kept?.revision, timer = 0, changed = false, busy = false, stopped = false, failed = 0, lastKey = 0, worked = 0;
+  let revision = kept?.revision, timer = 0, changed = false, busy = "", patience = 0, stopped = false, failed = 0, lastKey = 0, worked = 0;
 
   // ---- what the reader sees
   const status = element("p", { className: "answer-status" });
@@ -73,16 +76,18 @@ export async function open(card, { name, stem }) {
   const stop = button("Stop", () => { stopped = true; engine.stop(); }, "answer-stop");
   stop.disabled = true;
   let comparing = false;
-  const compare = button("Compare with the stub", () => {
+  const compare = button("Show my changes", () => {
     comparing = !comparing;
     editor.compareWith(comparing ? stub : null);
+    compare.textContent = comparing ? "Hide my changes" : "Show my changes";
     compare.setAttribute("aria-pressed", comparing);
   });
   compare.setAttribute("aria-pressed", "false");
   const reset = button("Reset", () => {
     const was = editor.text();
     editor.replace(stub);
-    say("The stub is back.", ["Undo", () => editor.replace(was)]);
+    status.textContent = "";
+    say("The cell is as it was at first.", ["Undo", () => editor.replace(was)]);
   });
   const take = button("Take it along", () => takeAlong(stem));
   const all = element("a", { href: SITE("answers.html"), textContent: "All my answers" });
@@ -122,11 +127,12 @@ export async function open(card, { name, stem }) {
   // ---- the living page: the cells below, with the reader's answer
   const used = element("input", { type: "checkbox", onchange: () => (used.checked ? useMine() : page.restore()) });
   const living = element("label", { className: "answer-living", hidden: true }, used,
-    " Run the cells below with my ", element("code", { textContent: name }));
+    " Use my ", element("code", { textContent: name }), " for the outputs below on this page");
   report.after(living);
   const page = livingPage(name);
 
   async function useMine() {
+    status.textContent = "Running the cells below ...";
     const { cells, ...ended } = await askPython({ kind: "rerun", stem, name, source: editor.text() });
     if (!cells) {
       used.checked = false;
@@ -194,10 +200,17 @@ export async function open(card, { name, stem }) {
       const seconds = Math.round((performance.now() - began) / 1000);
       bar.value = total ? Math.min(1, loaded / total) : 0;
       status.textContent = state === "starting" ? "Starting Python, with NumPy ..."
-        : `Loading Python, once for the whole site: ${megabytes(loaded)} of ${total ? megabytes(total) : "about 18"} MB, ${seconds} s`;
-    } else if (state === "ready" && !busy) status.textContent = "Python is ready.";
+        : `Loading Python: ${megabytes(loaded)} of ${total ? megabytes(total) : "about 18"} MB, ${seconds} s. Your browser keeps it.`;
+    } else if (state === "ready" && busy) working();
+    else if (state === "ready") status.textContent = "Python is ready.";
   });
   engine.start();
+
+  function working() {
+    status.textContent = DOING[busy];
+    clearTimeout(patience);
+    patience = setTimeout(() => (status.textContent = STILL), LONG);
+  }
 
   async function askPython(question) {
     try {
@@ -209,24 +222,25 @@ export async function open(card, { name, stem }) {
 
   async function ask(kind) {
     if (busy) return;
-    busy = true;
+    busy = kind;
     stopped = false;
     keep();
+    printed.hidden = true;
     for (const one of [check, run]) one.setAttribute("aria-disabled", "true");
     stop.disabled = false;
-    const waiting = setTimeout(() => status.textContent.startsWith("Load") || status.textContent.startsWith("Start")
-      || (status.textContent = kind === "check" ? "Checking ..." : "Running ..."), 150);
+    if (engine.isReady()) working();
     const source = editor.text();
     const answer = await askPython({ kind, stem, name, source });
-    clearTimeout(waiting);
-    busy = false;
+    clearTimeout(patience);
+    busy = "";
     stop.disabled = true;
     for (const one of [check, run]) one.removeAttribute("aria-disabled");
     show(kind, answer);
   }
 
   function show(kind, answer) {
-    report.replaceChildren();
+    if (kind === "check" || answer.error) report.replaceChildren();
+    status.classList.remove("answer-passed");
     const output = [answer.printed, answer.shown].filter(Boolean).join("\n");
     printed.textContent = output;
     printed.hidden = !output;
@@ -236,24 +250,28 @@ export async function open(card, { name, stem }) {
       return;
     }
     if (answer.error) {
-      status.textContent = "Your cell ended with an error.";
+      status.textContent = "Your code ended with an error.";
       report.append(element("pre", { className: "answer-error", textContent: answer.error }));
       if (kind === "check") count(false);
       return;
     }
     if (kind === "run") {
-      status.textContent = output ? "Done." : "Done. Your cell printed nothing.";
+      status.textContent = output ? "Done." : `Done. Nothing was printed: end with a line such as print(${name}(...)), with arguments of your own.`;
       return;
     }
     report.innerHTML = answer.html; // made by `attnlab`, which escapes what is the reader's
     lead(report);
     status.textContent = answer.passed ? `${name} passes.` : answer.notDone ? `${name} is not done yet.`
-      : `${name} does not pass yet: ${answer.points} of ${answer.maxPoints} points.`;
+      : `${name} does not pass yet.`;
     if (!answer.notDone) count(answer.passed, answer);
     living.hidden = !answer.passed;
     if (answer.passed) {
       const done = card.querySelector(".exercise-done input");
       if (done && !done.checked) done.click();
+      status.classList.add("answer-passed");
+      const buttons = [...document.querySelectorAll(".answer-here button")];
+      const next = buttons[buttons.findIndex((one) => one.dataset.exercise === name) + 1];
+      if (next) status.append(" Next: ", element("a", { href: `#answer-${next.dataset.exercise}`, textContent: next.dataset.exercise }));
     }
   }
 

@@ -21,12 +21,13 @@ const tab = (move) => (view) => (leaving ? false : move(view));
 
 export function makeEditor({ parent, text, label, describedBy, onChange, onCheck }) {
   const compare = new Compartment();
-  const todo = text.indexOf("raise NotImplementedError"); // selected, so that what is typed takes its place
+  // Selected, so that what is typed takes its place; in an answer the cursor is at the end.
+  const todo = text.indexOf("raise NotImplementedError");
   const view = new EditorView({
     parent,
     state: EditorState.create({
       doc: text,
-      selection: todo < 0 ? undefined : { anchor: todo, head: todo + text.slice(todo).split("\n")[0].length },
+      selection: todo < 0 ? { anchor: text.length } : { anchor: todo, head: todo + text.slice(todo).split("\n")[0].length },
       extensions: [
         keymap.of([
           { key: "Mod-Enter", run: () => (onCheck(), true), preventDefault: true },

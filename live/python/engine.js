@@ -6,6 +6,8 @@ const progress = { loaded: 0, total: 0, began: 0 };
 
 const tell = () => listeners.forEach((listener) => listener({ state, ...progress }));
 
+export const isReady = () => state === "ready";
+
 export function watch(listener) {
   listeners.add(listener);
   listener({ state, ...progress });

@@ -202,7 +202,9 @@ def in_words(error: BaseException) -> str:
     """The reason why a cell ended, with the line of the reader's code."""
     if isinstance(error, SyntaxError):
         line = f"Line {error.lineno}: {(error.text or '').strip()}\n" if error.lineno else ""
-        return f"{line}{type(error).__name__}: {error.msg}"
+        outside = "outside function" in error.msg  # Python's words for a line of a function that is not indented
+        advice = ". The lines of a function begin with four spaces more than its def." if outside else ""
+        return f"{line}{type(error).__name__}: {error.msg}{advice}"
     own = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename == NAME]
     line = f"Line {own[-1].lineno}: {(own[-1].line or '').strip()}\n" if own else ""
     if isinstance(error, ModuleNotFoundError):

@@ -322,7 +322,7 @@ def test_an_open_card_is_accessible_and_fits(offered, browser, addresses, width,
 
 def test_the_outputs_below_come_from_the_readers_function_and_back(card):
     card.open()
-    page, switch = card.page, card.box.get_by_label("Run the cells below with my softmax")
+    page, switch = card.page, card.box.get_by_label("Use my softmax for the outputs below on this page")
     assert not switch.is_visible()
     card.check(RIGHT)
     outputs = page.locator(".cell_output pre")
