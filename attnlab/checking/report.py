@@ -105,22 +105,22 @@ def notes(report: Report):
         again = sentence in told
         numbers = finding.kind == "value" and not (finding.misconception or finding.observed)
         if again or numbers and not finding.fact and numbers_told:
-            what = "the same" if again else "other numbers"
-            yield finding, f"{finding.title} ({what}{', ' * finding.follows}{_kept(finding)})", [], []
+            what = "the same mistake" if again else "other numbers"
+            yield finding, f"{finding.title} ({', '.join(filter(None, [what, _kept(finding)]))})", [], []
             continue
         told.add(sentence)
         numbers_told = numbers_told or numbers
         # A hint on how to get the numbers right does not help if there were no numbers at all.
         astray = finding.kind in {"none", "type", "dtype", "refused"} or finding.kind == "error" and not any_passed
         hint = [f"Hint: {finding.hint}"] if finding.hint and not finding.misconception and not astray else []
-        kept = [f"Paid for in another line: {_kept(finding)}."] if finding.follows else []
+        kept = [f"Paid for in another line: {_kept(finding)}."] if _kept(finding) else []
         yield finding, finding.title, [part for part in (finding.fact, said, *hint, *kept) if part], lines * (not shown)
         shown = shown or bool(lines)
 
 
 def _kept(finding: Finding) -> str:
     """The points that a failure keeps, because another line has paid for the mistake."""
-    if not finding.follows:
+    if not finding.follows or finding.points == 0:
         return ""
     if finding.points == finding.max_points:
         return "no point lost here"

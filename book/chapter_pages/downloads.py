@@ -42,12 +42,16 @@ def add_link(app, doctree, docname) -> None:
     if stem is not None:
         exercise_nodes.put_below_opening(
             doctree,
-            f'<p class="chapter-download"><a href="../{FOLDER}/{stem}.ipynb" download="{stem}.ipynb" '
-            f'data-wheel="../{FOLDER}/{cells.wheel_name()}">'
-            f"Do this chapter: download the notebook</a></p>"
+            f'<p class="chapter-download">{notebook_link(stem, "Do this chapter: download the notebook")}</p>'
             f'<p class="chapter-bundle"><a href="../{FOLDER}/{release.NAME}.zip" download>'
             f"All chapters in one folder</a>{size}</p>",
         )
+
+
+def notebook_link(stem: str, text: str) -> str:
+    """Return a link that downloads a chapter's notebook, with the wheel's address in it where the page is served."""
+    address = f"../{FOLDER}/{stem}.ipynb"
+    return f'<a href="{address}" download="{stem}.ipynb" data-wheel="../{FOLDER}/{cells.wheel_name()}">{text}</a>'
 
 
 def write_notebooks(app, env) -> None:

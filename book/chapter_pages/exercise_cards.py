@@ -65,8 +65,7 @@ def inside(hints: int) -> str:
 
 def links(stem: str, launch: dict[str, str]) -> str:
     """Return links to the chapter's notebook: on the hosts that the configuration names, else to its file."""
-    own = f'<a href="../{downloads.FOLDER}/{stem}.ipynb" download="{stem}.ipynb">Open in a notebook</a>'
-    return external_links.notebook_links(stem, launch) or own
+    return external_links.notebook_links(stem, launch) or downloads.notebook_link(stem, "Download the notebook")
 
 
 def head(name: str, source: str, effort: str) -> str:

@@ -12,7 +12,8 @@ from html import escape
 from pathlib import Path
 
 from book import exercise_nodes
-from course import catalog
+from book.chapter_pages import downloads
+from course import catalog, cells
 from course.folder import ROOT
 
 PAGE = "answers"
@@ -79,7 +80,9 @@ def pages(app):
         "sent anywhere. Points are those of the public cases; a course that grades uses others of the same kinds. To "
         "hand answers in, or to go on in Jupyter, take a chapter's notebook along: it has your answers in their cells."
         "</p>"
-        '<div id="answers"><noscript>This page needs scripts.</noscript></div>'
+        "<p>The exercises of the other chapters need PyTorch, which these pages do not have. Do them in a notebook.</p>"
+        f'<div id="answers" data-wheel="{downloads.FOLDER}/{cells.wheel_name()}">'
+        "<noscript>This page needs scripts.</noscript></div>"
         f'<p><a href="{FOLDER}/licenses.txt">Licenses</a> of Python, NumPy and the editor.</p></section>'
         '<script type="module">import { overview } from "./_static/python/answers.js";'
         f"overview(document.getElementById('answers'), {json.dumps(listed).replace('<', chr(92) + 'u003c')});</script>"

@@ -69,7 +69,7 @@ export async function open(card, { name, stem }) {
   report.setAttribute("aria-live", "polite");
   const place = element("div", { className: "answer-editor" });
   const help = element("p", { id: `answer-help-${name}`, className: "answer-help" },
-    "Tab indents. To leave the editor, press Escape, then Tab.");
+    "Tab indents. To leave the editor, press Escape, then Tab. NumPy is there as np.");
   const check = button("", () => ask("check"), "answer-check");
   check.append("Check ", element("kbd", { textContent: KEYS }));
   const run = button("Run", () => ask("run"));
@@ -378,9 +378,13 @@ async function filled(stem, answers) {
 export async function takeAlong(stem) {
   const link = element("a", {
     href: URL.createObjectURL(new Blob([await filled(stem, store.answers()[stem] ?? {})], { type: "application/x-ipynb+json" })),
-    download: `${stem}.ipynb`,
+    download: `${stem}.ipynb`, hidden: true,
   });
+  // The page's own script writes this address into the cell that installs `attnlab`.
+  link.dataset.wheel = new URL(document.querySelector("[data-wheel]").dataset.wheel, location.href).href;
+  document.body.append(link);
   link.click();
+  link.remove();
   setTimeout(() => URL.revokeObjectURL(link.href), 60_000);
 }
 

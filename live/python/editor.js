@@ -34,7 +34,7 @@ export function makeEditor({ parent, text, label, describedBy, onChange, onCheck
           { key: "Escape", run: () => ((leaving = true), false) },
           { key: "Tab", run: tab(indentMore), shift: tab(indentLess) },
         ]),
-        lineNumbers(), history(), drawSelection(), indentOnInput(), bracketMatching(), highlightActiveLine(),
+        matchMedia("(max-width: 600px)").matches ? EditorView.lineWrapping : [], lineNumbers(), history(), drawSelection(), indentOnInput(), bracketMatching(), highlightActiveLine(),
         indentUnit.of("    "), EditorState.tabSize.of(4), python(), syntaxHighlighting(colors),
         keymap.of([...defaultKeymap, ...historyKeymap]),
         EditorView.contentAttributes.of({ "aria-label": label, "aria-describedby": describedBy, autocapitalize: "off", autocorrect: "off", spellcheck: "false" }),

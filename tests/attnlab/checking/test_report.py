@@ -78,7 +78,7 @@ def test_an_exception_on_one_line_is_said_once_whatever_the_numbers_in_its_words
     exercise.property("small", points=1)(lambda rng: [dict(x=rng.normal(size=3))])
     exercise.property("large", points=1)(lambda rng: [dict(x=rng.normal(size=5))])
     shown = as_text(examine(raising, exercise.material()))
-    assert shown.count("operands could not") == 1 and "large (the same)" in shown
+    assert shown.count("operands could not") == 1 and "large (the same mistake)" in shown
 
 
 def test_an_exception_is_shown_with_its_line_of_code():

@@ -81,7 +81,7 @@ TABLE = {
         multi_head.MultiHeadAttention, ("~mask if", "~mask.unsqueeze_(0)[0] if"), "changed in place", ["inverted"]),
     "alignment, weights": (
         cross_attention.hard_alignment, ("argmax(dim=-1)", "max(dim=-1).values"),
-        "gives positions as whole numbers (the same", ["ok gives positions"]),
+        "gives positions as whole numbers (the same mistake", ["ok gives positions"]),
     "parameters, xor": (
         multi_head.attention_parameters, ("4 * inputs * d_model", "4 * (d_model ^ 2) + 4 * d_model * bias"), "XOR",
         ["never uses"]),
