@@ -52,6 +52,7 @@ def steps() -> dict:
             external_links.add_report_link,  # before others read from the text what the page needs
             living_picture.add_host,
             front_page.add_files,
+            live_model.tell_page,
             search.add_files,
             OTHERS,  # the theme adds scripts as well
             wrap_code.hang_lines,

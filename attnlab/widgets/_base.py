@@ -72,14 +72,19 @@ class CourseWidget(anywidget.AnyWidget):
 
     `min_height` (CSS pixels) is reserved on a page before the widget is drawn, so that text does not jump.
     `narrow_extra` pixels more are reserved below 600 px, where what stands side by side stands one above the other.
-    `predictions` are questions to guess at before anything is moved; they are shown above the controls, one at a time.
+    `predictions` are questions to guess at before anything is moved; they are shown above the controls, one at a time. A
+    question may be a pair (question, answer): once there is a guess, the reader can compare the two. What a widget
+    marks as the answer to a question (`data-held` in its script) is hidden until the reader guesses or asks for it.
     `picture()` draws the present state with matplotlib for print and for places without JavaScript.
     """
 
     _css = STYLE
     min_height = traitlets.Int(320).tag(sync=True)
     narrow_extra = traitlets.Int(400).tag(sync=True)
-    predictions = traitlets.List(traitlets.Unicode(), help="what to guess first").tag(sync=True)
+    predictions = traitlets.List(
+        traitlets.Union([traitlets.Unicode(), traitlets.Tuple(traitlets.Unicode(), traitlets.Unicode())]),
+        help="what to guess first: questions, or pairs (question, answer)",
+    ).tag(sync=True)
 
     def picture(self):
         """A matplotlib figure of the present state, made without pyplot, which would show it a second time."""

@@ -64,8 +64,8 @@ export default widget("cache_calculator", "Size of a key/value cache",
     h("span", {}, `${10 ** (power % 3)} ${UNITS[Math.floor(power / 3)]}`)) }));
   axis.append(...marks.map(({ node }) => node));
   const rows = h("div", { class: "cc-rows", role: "group", "aria-label": "Model" });
-  const headline = h("p", { class: "cc-headline aw-numbers", "data-value": "headline" });
-  const formula = h("p", { class: "cc-formula aw-numbers", "data-value": "formula" });
+  const headline = h("p", { class: "cc-headline aw-numbers", "data-value": "headline", "data-held": "" });
+  const formula = h("p", { class: "cc-formula aw-numbers", "data-value": "formula", "data-held": "" });
   const source = h("span", { "data-value": "source" });
 
   root.append(
@@ -84,9 +84,9 @@ export default widget("cache_calculator", "Size of a key/value cache",
         h("b", {}, name), " ", kind);
       const [link, mha, own] = ["cc-link", "cc-mha", "cc-own"].map((part) => h("i", { class: part }));
       const [value, ratio] = [["data-size", "cc-size"], ["data-ratio", "cc-ratio"]].map(([data, part]) =>
-        h("span", { class: `${part} aw-numbers`, [data]: name }));
+        h("span", { class: `${part} aw-numbers`, [data]: name, "data-held": "" }));
       const line = h("div", { class: "cc-model" }, choose,
-        h("span", { class: "cc-track", "aria-hidden": "true" }, link, mha, own), value, ratio);
+        h("span", { class: "cc-track", "aria-hidden": "true", "data-held": "" }, link, mha, own), value, ratio);
       return { choose, kind, link, mha, own, value, ratio, line };
     });
     rows.replaceChildren(...lines.map(({ line }) => line));

@@ -125,10 +125,12 @@ function stepSlider(event) {
 // The view has: `root`, to draw into; `summary`, an element for the root, and `say(text)`, which announces the state in
 // it (also to screen readers, politely); the `model`; `read()`, the traits; `edit(values)`, which sets some and paints;
 // `animate`, a `tween` that ends with the view; and `onend(stop)` for what else has to end with it.
-function widget(name, label, traits, begin) {
+// Nodes with the attribute `data-held` show the answer to a question on the card: they wait for the reader's guess.
+function widget(name, label, traits, begin, questions = (model) => model.get("predictions") ?? []) {
   return { render({ model, el }) {
     const ends = [];
-    const view = { ...frame(el, name, label, model), model,
+    const { hold, ...framed } = frame(el, name, label, model, questions(model));
+    const view = { ...framed, model,
       read: () => Object.fromEntries(traits.map((trait) => [trait, model.get(trait)])),
       edit: (values) => {
         change(model, values);
@@ -141,6 +143,7 @@ function widget(name, label, traits, begin) {
       },
       onend: (stop) => ends.push(stop) };
     const paint = begin(view);
+    hold();
     paint();
     const listener = () => paint();
     for (const trait of traits) model.on(`change:${trait}`, listener);
@@ -152,51 +155,111 @@ function widget(name, label, traits, begin) {
   } };
 }
 
-function frame(el, name, label, model) {
+function frame(el, name, label, model, questions) {
   const summary = h("p", { class: "aw-summary", role: "status", "aria-live": "polite" });
   // JupyterLab would act on arrows, Enter and letters; in a widget they belong to its controls.
   // A group, not a landmark: a page may show one kind of widget several times.
   const root = h("div", { class: "aw", "data-widget": name, role: "group", "aria-label": label,
     "data-lm-suppress-shortcuts": "true", onkeydown: stepSlider });
   root.style.minHeight = `${model.get("min_height") ?? 0}px`;
-  const questions = model.get("predictions") ?? [];
-  el.replaceChildren(...(questions.length ? [cards(questions)] : []), root);
-  let timer = null;
-  const say = (text) => {
+  let timer = null, held = false, said = "";
+  const show = () => {
+    if (!held) return;
+    held = false;
+    root.classList.remove("aw-holding");
+    say(said);
+  };
+  const card = questions.length ? cards(questions, show) : null;
+  el.replaceChildren(...(card ? [card.node] : []), root);
+  function say(text) {
+    said = text;
+    if (held) return; // it would tell the answer
     // Screen readers hear the state once it rests, not every step of a drag.
     clearTimeout(timer);
     timer = setTimeout(() => (summary.textContent = text), summary.textContent ? 120 : 0);
     if (!summary.textContent) summary.textContent = text;
+  }
+  const hold = () => {
+    held = Boolean(card && !card.guessed() && root.querySelector("[data-held]"));
+    root.classList.toggle("aw-holding", held);
+    card?.holds(held);
   };
-  return { root, summary, say };
+  return { root, summary, say, hold };
+}
+
+// A question and its answer, with values that the widget knows in place of {name}.
+const filledIn = (one, values) => [].concat(one).map((text) => text.replace(/\{(\w+)\}/g, (_, name) => values[name]));
+
+// Guesses are kept in this browser, by question.
+const GUESSES = "attention-guesses";
+function keptGuesses() {
+  try {
+    return JSON.parse(localStorage.getItem(GUESSES)) ?? {};
+  } catch {
+    return {}; // blocked, or another site's entry
+  }
+}
+function keepGuess(question, guess) {
+  try {
+    localStorage.setItem(GUESSES, JSON.stringify({ ...keptGuesses(), [question]: guess }));
+  } catch {}
 }
 
 // Questions to answer before a control is moved: one card at a time, with room for a guess and a tick for each card
-// that has one. Guesses stay in the page, and the picture is the judge.
-function cards(questions) {
-  const guesses = questions.map(() => "");
+// that has one. A question with an answer, [question, answer], shows it beside the guess; for the others the picture is
+// the judge. `onguess` is called with the first guess, or when the reader would rather see than guess.
+function cards(given, onguess) {
+  const questions = given.map((one) => [].concat(one)), kept = keptGuesses();
+  const guesses = questions.map(([question]) => String(kept[question] ?? ""));
   let at = 0;
   // All questions lie one above the other, so that the longest decides on the height.
-  const texts = questions.map((question) => h("p", {}, question)), number = h("b");
-  const guess = h("input", { type: "text", "aria-label": "Your guess", placeholder: "I guess …", oninput: () => {
-    guesses[at] = guess.value;
-    draw();
-  } });
+  const texts = questions.map(([question]) => h("p", {}, question)), number = h("b");
+  const guess = h("input", { type: "text", "aria-label": "Your guess", placeholder: "I guess …", value: guesses[0],
+    oninput: () => {
+      guesses[at] = guess.value;
+      verdict.textContent = "";
+      draw();
+    },
+    onchange: () => {
+      keepGuess(questions[at][0], guess.value);
+      if (guess.value.trim()) seen();
+    },
+    onkeydown: (event) => {
+      if (event.key === "Enter" && guess.value.trim()) judge();
+    } });
+  const verdict = h("p", { class: "aw-verdict", role: "status" });
+  const compare = button("compare", "Compare", judge);
+  const look = button("look", "Just show me", seen);
+  function seen() {
+    look.hidden = true;
+    onguess();
+  }
+  function judge() {
+    keepGuess(questions[at][0], guess.value);
+    seen();
+    const [, answer] = questions[at];
+    if (answer) verdict.textContent = `You said “${guess.value.trim()}”. ${answer}`;
+  }
   const step = (by) => h("button", { type: "button", "aria-label": by < 0 ? "Previous question" : "Next question",
     onclick: () => {
       at = (at + by + questions.length) % questions.length;
       guess.value = guesses[at];
+      verdict.textContent = "";
       draw();
     } }, by < 0 ? "‹" : "›");
   const draw = () => {
     const ticks = guesses.map((one) => (one.trim() ? "✓" : "·")).join("");
     number.textContent = questions.length > 1 ? `Predict ${at + 1} of ${questions.length} ${ticks}` : "Predict";
     texts.forEach((text, i) => text.classList.toggle("aw-other", i !== at));
+    compare.hidden = !questions[at][1];
+    compare.disabled = !guesses[at].trim();
   };
   draw();
-  return h("div", { class: "aw-cards", role: "group", "aria-label": "Predict first", "data-lm-suppress-shortcuts": "true" },
-    number, h("div", { class: "aw-questions", "aria-live": "polite" }, ...texts),
-    h("div", { class: "aw-guess" }, guess, ...(questions.length > 1 ? [step(-1), step(1)] : [])));
+  const node = h("div", { class: "aw-cards", role: "group", "aria-label": "Predict first",
+    "data-lm-suppress-shortcuts": "true" },
+  number, h("div", { class: "aw-questions", "aria-live": "polite" }, ...texts),
+  h("div", { class: "aw-guess" }, guess, compare, look, ...(questions.length > 1 ? [step(-1), step(1)] : [])), verdict);
+  return { node, guessed: () => guesses.some((one) => one.trim()), holds: (held) => (look.hidden = !held) };
 }
 
 const prefersReducedMotion = () => matchMedia("(prefers-reduced-motion: reduce)").matches;

@@ -87,7 +87,7 @@ export default widget("decode_stepper", "Decoding with and without a cache",
   const again = button("reset", "Start again", () => set(start));
   const title = h("p", { class: "ds-title", "data-value": "title" });
   const panels = h("div", { class: "ds-panels" });
-  const ratio = h("p", { class: "ds-ratio aw-numbers", "data-value": "ratio" });
+  const ratio = h("p", { class: "ds-ratio aw-numbers", "data-value": "ratio", "data-held": "" });
 
   // The four schemes: a button with the bytes that are held now, as a bar and as a number.
   const schemes = Object.fromEntries(Object.entries(SCHEMES).map(([name, words]) => {

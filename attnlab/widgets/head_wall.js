@@ -34,9 +34,9 @@ export function compute(state) {
     most: Math.max(...whole, ...without.flat()) };
 }
 
-export default widget("head_wall", "All heads of a model",
-  ["maps", "effects", "scores", "shape", "texts", "head", "text", "query", "off",
-    "show"], ({ root, summary, say, model, read, animate }) => {
+const TRAITS = ["maps", "effects", "scores", "shape", "texts", "head", "text", "query", "off", "show"];
+
+export default widget("head_wall", "All heads of a model", TRAITS, ({ root, summary, say, model, read, animate }) => {
   const [layers, heads] = model.get("shape");
   let hovered = null; // the head under the pointer, shown instead of the chosen one
   let parts = null, lit = null;
@@ -47,7 +47,7 @@ export default widget("head_wall", "All heads of a model",
   const filters = ["", ...PATTERNS, "matters"].map((name) => h("button", { type: "button", "data-show": name || "all",
     class: `hw-filter hw-${name || "all"}`, title: HINTS[name] ?? null,
     onclick: () => change(model, { show: model.get("show") === name ? "" : name }) },
-    PATTERNS.includes(name) ? h("i") : null, h("span", {}, name || "all"), " ", h("b", { class: "aw-numbers" })));
+    PATTERNS.includes(name) ? h("i") : null, h("span", {}, name || "all"), " ", h("b", { class: "aw-numbers", "data-held": name === "matters" ? "" : null })));
   const cells = range(layers * heads, (head) =>
     s("g", { transform: `translate(${Math.floor(head / heads) * 10 + 0.5} ${(head % heads) * 10 + 0.5})` }));
   const ring = h("i", { class: "hw-ring" }); // no part of the drawing, which would be painted again as it moves
@@ -198,4 +198,8 @@ export default widget("head_wall", "All heads of a model",
       + `Next word “${words[answer]}”: ${spoken(whole[answer])}, without this head ${spoken(found.without[answer])}.`);
   }
   return paint;
+}, (model) => {
+  const { matters } = compute(Object.fromEntries(TRAITS.map((trait) => [trait, model.get(trait)])));
+  const values = { matters: matters.filter(Boolean).length, all: matters.length };
+  return model.get("predictions").map((one) => filledIn(one, values));
 });

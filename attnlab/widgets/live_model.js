@@ -27,6 +27,18 @@ export function compute({ maps, effects, shape: [, heads], tokens, words, whole,
     name: `${Math.floor(head / heads)}.${head % heads}` };
 }
 
+// Whether the reader's own model answers, in the kernel.
+const isOwn = (model) => document.documentElement.dataset.content_root === undefined && model.get("own");
+
+// Why no model can be had here, so that there is the recording alone; "" where there is one.
+function reasonWithout(model) {
+  if (isOwn(model)) return "";
+  if (document.documentElement.dataset.content_root === undefined) return "the model itself runs on the book's site";
+  if (!document.querySelector('meta[name="model-in-page"]'))
+    return "this copy of the site was built without the model, which “make site” adds";
+  return location.protocol === "file:" ? "the model runs on pages that come from a web address, not from a file" : "";
+}
+
 const shownWord = (word) => disambiguate([word])[0].text;
 
 // On the wall, weights are black of their own opacity, which the style sheet turns to white in the dark; the one map has
@@ -148,7 +160,7 @@ export default widget("live_model", "A language model that reads your sentence",
   const { root, summary, say, model, read, onend } = view;
   const [layers, heads] = model.get("shape");
   const site = document.documentElement.dataset.content_root;
-  const own = site === undefined && model.get("own"); // the reader's own model, in the kernel
+  const own = isOwn(model), without = reasonWithout(model);
 
   // The results of the page's model for the reader's text; null as long as the recording is shown.
   let live = null, worker = null, busy = false, shownQuery = null, asked = "", ramp = null;
@@ -174,7 +186,7 @@ export default widget("live_model", "A language model that reads your sentence",
   const switches = HOW.map((how, i) => h("button", { type: "button", "data-how": how, onclick: () => turn(i) }, how));
   const map = h("canvas", { class: "lm-map", role: "img" });
   const words = makeNext();
-  const lens = h("ol", { class: "lm-lens", "aria-label": "Likeliest word after each layer" });
+  const lens = h("ol", { class: "lm-lens", "data-held": "", "aria-label": "Likeliest word after each layer" });
   const writing = makeWriting({ onwrite: writeOn, oncut: draws, onbreak: (broken) => ask({ broken }) });
   const { write, broken } = writing;
   root.append(h("div", { class: "lm-row" }, input, go), h("div", { class: "lm-state" }, bar, note), chips.node, wall.node,
@@ -335,9 +347,10 @@ export default widget("live_model", "A language model that reads your sentence",
       buffers[0].buffer.slice(buffers[0].byteOffset, buffers[0].byteOffset + buffers[0].byteLength)) } : data);
     model.on("msg:custom", heard);
     onend(() => model.off("msg:custom", heard));
-  } else if (site === undefined) { // outside of the book there is no engine
+  } else if (without) {
     root.classList.add("lm-recorded");
-    note.textContent = "A recorded sentence: the model itself runs on the book's site.";
+    for (const node of [root, root.parentElement]) node.style.minHeight = ""; // room for the controls was reserved
+    note.textContent = `A recorded sentence: ${without}.`;
   }
   wall.draw(mapOf);
   onend(() => worker?.terminate());
@@ -346,4 +359,4 @@ export default widget("live_model", "A language model that reads your sentence",
     paint();
   }));
   return paint;
-});
+}, (model) => [...model.get("predictions"), ...(reasonWithout(model) ? [] : model.get("live_predictions"))]);

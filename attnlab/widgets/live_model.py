@@ -24,7 +24,8 @@ class LiveModel(CourseWidget):
     - Break the model in one of the four ways that keep every shape: it still writes fluently, but worse.
     - Let it write on, hotter or colder: a mark on each bar shows how likely the word is to be drawn.
 
-    Before the model is fetched the widget shows a recorded sentence. On a page of the built book a button fetches it.
+    Before the model is fetched the widget shows a recorded sentence. On a page of the built book a button fetches it,
+    if the site was built with the model and the page comes from a web address; else the widget says why not.
     In a notebook the widget runs your own model, if you give it one with your `generate`; without, only the recording
     is there.
 
@@ -48,6 +49,7 @@ class LiveModel(CourseWidget):
     size = traitlets.Int(SIZE, help="MB that are fetched").tag(sync=True)
     head = traitlets.Int(0, help="the head shown, layer * heads + head").tag(sync=True)
     query = traitlets.Int(-1, help="the token that reads, from 0; -1: the last").tag(sync=True)
+    live_predictions = traitlets.List(traitlets.Unicode(), help="questions that need the model itself").tag(sync=True)
     own = traitlets.Bool(False, help="whether a model of the kernel answers").tag(sync=True)
     off = traitlets.Bool(False, help="whether the head is taken out").tag(sync=True)
     min_height = traitlets.Int(636).tag(sync=True)

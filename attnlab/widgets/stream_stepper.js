@@ -58,11 +58,11 @@ export default widget("stream_stepper", "A token's numbers, block by block",
       h("span", { class: "ss-height" }, column.fill), column.word);
     return column;
   });
-  const says = h("p", { class: "ss-says" }), film = h("p", { class: "ss-note" });
+  const says = h("p", { class: "ss-says" }), film = h("p", { class: "ss-note", "data-held": "" });
   root.append(h("div", { class: "ss-top" }, text, h("label", {}, "block ", number), slider, play),
     ...strips.map(({ row }) => row),
     h("div", { class: "ss-out" }, says, h("ul", {}, ...bars.map(({ row }) => row))),
-    film, h("div", { class: "ss-film", "aria-hidden": "true" }, ...columns.map(({ node }) => node)), summary);
+    film, h("div", { class: "ss-film", "aria-hidden": "true", "data-held": "" }, ...columns.map(({ node }) => node)), summary);
 
   const motion = animate(({ numbers, norms, said }) => {
     const y = scale([-REACH, REACH], [2 * MIDDLE, 0]);

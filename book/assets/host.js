@@ -116,7 +116,7 @@
       el.className = "widget-view";
       // Reserved, so that text does not jump: for the widget, and for its questions, by the lines of the longest.
       const { min_height = 0, narrow_extra = 0, predictions = [] } = saved.state;
-      const narrow = innerWidth < 600, letters = Math.max(0, ...predictions.map((text) => text.length));
+      const narrow = innerWidth < 600, letters = Math.max(0, ...predictions.map((one) => [].concat(one)[0].length));
       const questions = predictions.length ? (narrow ? 87 : 61) + 21.3 * Math.ceil(letters / (narrow ? 40 : 68)) : 0;
       el.style.minHeight = `${min_height + (narrow ? narrow_extra : 0) + questions}px`;
       script.after(el);

@@ -1,7 +1,6 @@
 """Copy into the site the engine that runs SmolLM2 in a page, and the model's pieces if `make live` has made them.
 
-Nothing of it is loaded before a reader asks for it. A site without the pieces has the engine alone, which then says
-that the model is not there.
+Nothing of it is loaded before a reader asks for it. In a site without the pieces no page offers the model.
 """
 
 from __future__ import annotations
@@ -11,6 +10,18 @@ from pathlib import Path
 
 FOLDER = "_static/live"  # in the site
 PIECES = f"{FOLDER}/pieces"
+
+
+def pieces(app) -> Path | None:
+    """The folder with the model's pieces, or None if this build has none."""
+    folder = Path(app.srcdir, "build", "live")
+    return folder if (folder / "manifest.json").is_file() else None
+
+
+def tell_page(app, pagename, templatename, context, doctree) -> None:
+    """Say in the head of each page whether the site has the model, so that no page offers what is not there."""
+    if pieces(app):
+        context["metatags"] = context.get("metatags", "") + '<meta name="model-in-page" content="yes">\n'
 
 
 def copy(app, exception) -> None:
@@ -23,6 +34,5 @@ def copy(app, exception) -> None:
     for path in Path(app.srcdir, "live", "engine").glob("*.[jw]*"):
         if path.suffix in (".js", ".wasm"):
             shutil.copyfile(path, target / path.name)
-    pieces = Path(app.srcdir, "build", "live")
-    if (pieces / "manifest.json").is_file():
-        shutil.copytree(pieces, Path(app.outdir, PIECES))
+    if made := pieces(app):
+        shutil.copytree(made, Path(app.outdir, PIECES))

@@ -21,6 +21,7 @@ import numpy as np
 
 PAGE = """<!doctype html>
 <html lang="en" data-theme="{theme}" data-content_root="./"><head><meta charset="utf-8"><title>widget</title>
+<meta name="model-in-page" content="yes">
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <link rel="icon" href="data:,">
 <style>
