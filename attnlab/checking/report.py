@@ -10,7 +10,7 @@ from attnlab.checking.judge import Finding, Report
 WIDTH = 78
 
 # Colors follow the page in JupyterLab, in the book and in plain HTML. Nothing here depends on color alone.
-_STYLE = """<style>
+STYLE = """<style>
 .attn-check{border:1px solid var(--jp-border-color1,var(--pst-color-border,#c9ced6));border-radius:8px;
 padding:.6rem .9rem;margin:.3rem 0;max-width:46rem;font-size:.95em;line-height:1.45;
 color:var(--jp-ui-font-color1,var(--pst-color-text-base,#1f2328));
@@ -127,11 +127,14 @@ def _kept(finding: Finding) -> str:
     return f"{finding.points:g} of {finding.max_points:g} points kept"
 
 
-def as_html(report: Report, graded: bool = False) -> str:
-    """The report as a self-contained piece of HTML. Everything that came from a student is escaped."""
+def as_html(report: Report, graded: bool = False, styled: bool = True) -> str:
+    """The report as a piece of HTML. Everything that came from a student is escaped.
+
+    styled: whether its style comes with it, so that it needs nothing else
+    """
     esc = html.escape
     parts = [
-        _STYLE,
+        STYLE if styled else "",
         '<div class="attn-check" role="status">',
         f"<p><b>{esc(report.exercise)}</b>: {esc(headline(report))}</p>",
     ]

@@ -15,8 +15,9 @@ from html import escape
 from docutils import nodes
 from sphinx_design.dropdown import dropdown_main
 
+from attnlab.checking.report import STYLE
 from book import exercise_nodes
-from book.chapter_pages import downloads, estimates
+from book.chapter_pages import downloads, estimates, sample_reports
 from book.pages import external_links
 from book.site import answers
 from course import catalog
@@ -29,6 +30,7 @@ def fold(app, doctree, docname) -> None:
         return
     opened = links(stem, app.config.launch)
     exercises, stubs = catalog.exercises_of(stem), dict(exercise_nodes.stubs_in(doctree))
+    shown = False  # whether a report, which needs the style, is on the page
     for name, check in list(exercise_nodes.checks_in(doctree)):
         stub, section = stubs[name], check.parent
         first, last = section.index(stub), section.index(check)
@@ -39,6 +41,10 @@ def fold(app, doctree, docname) -> None:
         card = nodes.container(classes=["exercise-card"], ids=[place] if free else [])
         card += exercise_nodes.raw(head(name, source, estimates.of_card(exercises[name])))
         card += exercise_nodes.raw(answers.offer(stem, name))
+        if stem not in (answers.chapters() or ()):
+            if report := sample_reports.sample(name):
+                card += exercise_nodes.raw(report if shown else STYLE + report)
+                shown = True
         card += exercise_nodes.raw(f'<p class="exercise-open">{opened} <code>check({name})</code> answers there.</p>')
         card += exercise_nodes.raw(f"<details><summary>{inside(len(hints))}</summary>")
         card += [*section[first:last], *hints, exercise_nodes.raw("</details>"), *controls]

@@ -12,7 +12,6 @@ from html import escape
 from pathlib import Path
 
 from book import exercise_nodes
-from book.chapter_pages import downloads
 from course import catalog, cells
 from course.folder import ROOT
 
@@ -81,7 +80,7 @@ def pages(app):
         "hand answers in, or to go on in Jupyter, take a chapter's notebook along: it has your answers in their cells."
         "</p>"
         "<p>The exercises of the other chapters need PyTorch, which these pages do not have. Do them in a notebook.</p>"
-        f'<div id="answers" data-wheel="{downloads.FOLDER}/{cells.wheel_name()}">'
+        f'<div id="answers" data-wheel="{cells.PUBLISHED_FOLDER}/{cells.wheel_name()}">'
         "<noscript>This page needs scripts.</noscript></div>"
         f'<p><a href="{FOLDER}/licenses.txt">Licenses</a> of Python, NumPy and the editor.</p></section>'
         '<script type="module">import { overview } from "./_static/python/answers.js";'

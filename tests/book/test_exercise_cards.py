@@ -50,7 +50,7 @@ def test_a_card_has_contract_minutes_and_notebook_and_no_result_of_a_check(toy_s
         assert said in card[: card.index("<details>")]
     assert "<summary>The cell to fill in, and a hint</summary>" in card
     assert card.index("<summary>") < card.index("NotImplementedError") < card.index("Think of the number after it.")
-    assert "attn-check" not in page and "1 of 1 passed" not in page
+    assert 'class="attn-check"' not in page and "1 of 1 passed" not in page
     notebook = nbformat.read(toy_site / "notebooks/toy.ipynb", as_version=4)
     assert "check(add_one)" in [cell.source for cell in notebook.cells]
 
