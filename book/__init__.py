@@ -13,7 +13,17 @@ def steps() -> dict:
     from book.chapter_pages import chapter_reader, downloads, estimates, exercise_cards, progress
     from book.directives import front_page, living_picture
     from book.pages import accessibility, bibliography, external_links, mathematics, metadata, slim_pages, wrap_code
-    from book.site import answers, fonts, live_model, moved, not_found, page_weight, search
+    from book.site import (
+        all_exercises,
+        answers,
+        fonts,
+        live_model,
+        moved,
+        not_found,
+        page_weight,
+        search,
+        sitemap,
+    )
 
     return {
         "config-inited": [
@@ -46,7 +56,7 @@ def steps() -> dict:
             answers.lead_from_first_page,
             exercise_cards.fold,  # with everything that was put below a check
         ],
-        "html-collect-pages": [OTHERS, edition.pages, not_found.pages, moved.pages, answers.pages],
+        "html-collect-pages": [OTHERS, edition.pages, not_found.pages, moved.pages, answers.pages, all_exercises.pages],
         "html-page-context": [
             metadata.name_first_page,
             external_links.add_report_link,  # before others read from the text what the page needs
@@ -69,6 +79,7 @@ def steps() -> dict:
             answers.copy,
             fonts.write_fonts,  # when the pages are written
             not_found.begin_at_the_root,
+            sitemap.write,
             search.index_site,  # when the pages are final
             page_weight.check,  # when all files are there
             leaks.check_site,
@@ -78,12 +89,22 @@ def steps() -> dict:
 
 def setup(app):
     """Register the nodes, directives, transforms and settings with Sphinx, and all steps."""
-    from book.chapter_pages import folded_cells
-    from book.directives import course_facts, front_page, living_picture, quiz
+    from book.chapter_pages import drawers, folded_cells
+    from book.directives import check_at_work, course_facts, front_page, living_picture, quiz
     from book.pages import bibliography, external_links, mathematics, metadata, slim_pages
 
-    parts = (quiz, living_picture, course_facts, mathematics, folded_cells, external_links, bibliography, metadata)
-    for part in (*parts, front_page, slim_pages):
+    directives = (quiz, living_picture, course_facts, check_at_work)
+    for part in (
+        *directives,
+        mathematics,
+        folded_cells,
+        drawers,
+        external_links,
+        bibliography,
+        metadata,
+        front_page,
+        slim_pages,
+    ):
         part.setup(app)
     for event, functions in steps().items():
         others = functions.index(OTHERS)

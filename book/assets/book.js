@@ -146,3 +146,17 @@ function fromLink() {
 }
 addEventListener("DOMContentLoaded", fromLink);
 addEventListener("hashchange", fromLink);
+
+// The page's contents go along with the reader: what is marked there is always in view.
+addEventListener("DOMContentLoaded", () => {
+  const contents = document.querySelector(".page-toc");
+  if (!contents) return;
+  new MutationObserver(() => {
+    const marked = [...contents.querySelectorAll(".nav-link.active")].at(-1);
+    let column = contents;
+    while (column && column.scrollHeight <= column.clientHeight) column = column.parentElement;
+    if (!marked || !column || column === document.documentElement) return;
+    const { top, bottom } = marked.getBoundingClientRect(), frame = column.getBoundingClientRect();
+    if (top < frame.top || bottom > frame.bottom) column.scrollTop += top - frame.top - frame.height / 2;
+  }).observe(contents, { attributes: true, attributeFilter: ["class"], subtree: true });
+});

@@ -56,6 +56,15 @@
     bar.querySelector(".progress-text").textContent = words(done.length, names.length);
     for (const box of boxes) box.checked = done.includes(box.dataset.exercise);
     for (const quiz of quizzes) quiz.classList.toggle("quiz-done", done.includes(quiz.id));
+    for (const box of boxes) {
+      const section = box.closest("section[id]");
+      for (const link of document.querySelectorAll(`.page-toc a[href="#${section?.id}"]`)) {
+        link.classList.toggle("toc-done", box.checked);
+        link.querySelector(".visually-hidden")?.remove();
+        if (box.checked) link.append(Object.assign(document.createElement("span"),
+          { className: "visually-hidden", textContent: " (done)" }));
+      }
+    }
   }
 
   // Every page: a mark beside each link to a chapter, in the sidebar and in the first page's list.
@@ -77,10 +86,43 @@
     }
   }
 
+  // The page of all exercises: what is done.
+  const rows = [...document.querySelectorAll("tr[data-exercise]")];
+  function showRows(all) {
+    for (const row of rows) {
+      const done = entry(all, row.dataset.chapter).done.includes(row.dataset.exercise);
+      row.querySelector(".progress-mark")?.remove();
+      if (!done) continue;
+      const mark = Object.assign(document.createElement("span"), { className: "progress-mark" });
+      mark.dataset.sign = "✓";
+      mark.append(Object.assign(document.createElement("span"), { className: "visually-hidden", textContent: " (done)" }));
+      row.firstElementChild.append(mark);
+    }
+  }
+
+  // The first page: go on with the answer that was written last.
+  function showContinue() {
+    const start = document.querySelector('.hero-start[href*="#answer-"]');
+    let newest = null;
+    try {
+      for (let i = 0; i < localStorage.length; i++) {
+        const name = localStorage.key(i).match(/^attention-answer:(\w+)$/)?.[1];
+        const kept = name && JSON.parse(localStorage.getItem(`attention-answer:${name}`));
+        const when = parseInt(kept?.revision ?? "0", 36); // begins with the time
+        if (kept?.stem && when > (newest?.when ?? 0)) newest = { name, stem: kept.stem, when };
+      }
+    } catch {} // blocked, or another site's entry
+    if (!start || !newest || !/^\w+$/.test(newest.stem)) return;
+    start.textContent = `Go on with ${newest.name}`;
+    start.setAttribute("href", `chapters/${newest.stem}.html#answer-${newest.name}`);
+  }
+
   function show() {
     const all = load();
     if (bar) showChapter(all);
     showLinks(all);
+    showRows(all);
+    showContinue();
     if (forget) forget.parentElement.hidden = !Object.keys(all).length;
   }
 

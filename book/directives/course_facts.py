@@ -4,7 +4,8 @@
     Free. You need Python and school algebra, no GPU.
     :::
 
-The line begins with the words that are given, and goes on with the numbers of chapters, exercises and hours.
+The line begins with the words that are given, and goes on with the numbers of chapters, exercises and hours. The
+exercises are a link to the page that lists them.
 """
 
 from __future__ import annotations
@@ -25,8 +26,13 @@ class CourseFacts(SphinxDirective):
         for stem in stems:
             self.env.note_dependency(str(catalog.chapter_path(stem)))
         hours = round(sum(map(effort.minutes, stems)) / 60)
-        facts = f"{len(stems)} chapters, {len(catalog.all_exercises())} checked exercises, about {hours} hours."
-        return [nodes.paragraph("", f"{' '.join(self.content)} {facts}".strip(), classes=["course-facts"])]
+        line = nodes.paragraph(
+            "", f"{' '.join(self.content)} {len(stems)} chapters, ".lstrip(), classes=["course-facts"]
+        )
+        exercises = f"{len(catalog.all_exercises())} checked exercises"
+        page = "exercises.html"  # see `book.site.all_exercises`
+        line += [nodes.reference("", exercises, refuri=page), nodes.Text(f", about {hours} hours.")]
+        return [line]
 
 
 def setup(app) -> None:
