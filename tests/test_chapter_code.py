@@ -13,6 +13,21 @@ from course.folder import ROOT
 
 MOST_HIDDEN, MOST_BUGS, MOST_MINUTES = 8, 3, 90
 
+# Chapters whose answers are not in drawers yet.
+WITHOUT_DRAWERS = {
+    "cross_attention",
+    "positions",
+    "rope",
+    "kv_cache",
+    "transformer_block",
+    "language_model",
+    "efficient_attention",
+    "steady_attention",
+    "long_context",
+    "mixture_of_experts",
+    "todays_models",
+}
+
 
 def loop_variables(statement: code_slice.Statement) -> set[str]:
     """The names that a statement binds as the variables of loops."""
@@ -53,6 +68,57 @@ def test_a_chapter_asks_for_few_guesses_and_hides_few_bugs(stem):
     hidden = sum("hide-output" in cell.metadata.get("tags", []) for cell in cells)
     bugs = sum(len(re.findall(r"^:::\{admonition\} Find the bug", cell.source, re.M)) for cell in cells)
     assert (hidden <= MOST_HIDDEN, bugs <= MOST_BUGS) == (True, True), (hidden, bugs)
+
+
+def faulty_drawers(notebook) -> list[str]:
+    """Hidden outputs that no drawer with a question of its own follows, and drawers that name no question."""
+    cells, dropdown = notebook.cells, re.compile(r":{3,}\{dropdown\}[ \t]*(.*)")
+    titles = [
+        title.strip()
+        for cell in cells
+        if cell.cell_type == "markdown"
+        for title in re.findall(rf"^{dropdown.pattern}$", cell.source, re.M)
+    ]
+    found = [f"a dropdown is titled {title}" for title in titles if title == "Reveal"]
+    for number, cell in enumerate(cells):
+        if cell.cell_type != "code" or "hide-output" not in cell.metadata.get("tags", []):
+            continue
+        below = cells[number + 1] if number + 1 < len(cells) else None
+        drawer = dropdown.match(below.source.lstrip()) if below is not None and below.cell_type == "markdown" else None
+        title = drawer[1].strip() if drawer else ""
+        if not title.endswith("?"):
+            found.append(f"no dropdown that asks a question follows: {cell.source.splitlines()[0]}")
+        elif titles.count(title) > 1:
+            found.append(f"two dropdowns ask: {title}")
+    return found
+
+
+@pytest.mark.parametrize("stem", [stem for stem in catalog.chapters() if stem not in WITHOUT_DRAWERS])
+def test_a_hidden_output_is_followed_by_a_drawer_that_names_its_question(stem):
+    assert faulty_drawers(chapter.read(stem).notebook) == []
+
+
+HIDDEN = "```{code-cell}\n:tags: [hide-output]\nprint(6 * 7)\n```\n\n"
+
+
+@pytest.mark.parametrize(
+    "text, faults",
+    [
+        (HIDDEN + ":::{dropdown} How much is it?\n42.\n:::", 0),
+        (HIDDEN + "::::{dropdown} How much is it?\n:::{note}\n42.\n:::\n::::", 0),
+        (HIDDEN + "It is 42.", 1),
+        (HIDDEN + "It is 42.\n\n:::{dropdown} How much is it?\n42.\n:::", 1),
+        (HIDDEN + ":::{dropdown} Answer\n42.\n:::", 1),
+        (HIDDEN + HIDDEN + ":::{dropdown} How much is it?\n42.\n:::", 1),
+        (2 * (HIDDEN + ":::{dropdown} How much is it?\n42.\n:::\n\n"), 2),
+        (HIDDEN, 1),
+        ("How much is it?\n\n:::{dropdown} Reveal\n42.\n:::", 1),
+        (":::{dropdown} Hint 1\nMultiply.\n:::\n\n:::{dropdown} Hint 1\nAdd.\n:::", 0),
+    ],
+)
+def test_a_missing_drawer_is_found(text, faults):
+    notebook = chapter.parse(f"---\nkernelspec: {{name: python3, display_name: Python 3}}\n---\n\n{text}\n", "a text")
+    assert len(faulty_drawers(notebook)) == faults
 
 
 @pytest.mark.parametrize("stem", catalog.chapters())
