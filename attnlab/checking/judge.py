@@ -743,7 +743,7 @@ _ADVICE = {
         "A number that a gradient needs was written over. Give results a new name, without `+=`, `[...] =` or "
         "functions that end in `_`"
     ),
-    "only length-1 arrays can be converted": "Functions of `math` take one number. NumPy's, such as `np.exp`, take arrays",
+    "only length-1 arrays can be converted": "Functions of `math` take one number; those of NumPy take arrays",
     "as a data type": "The shape is one argument, a tuple, as in `np.ones((rows, columns))`",
     "Expected target size": "`F.cross_entropy` looks for the classes on axis 1: flatten batch and time into one axis",
 }

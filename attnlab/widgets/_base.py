@@ -72,8 +72,8 @@ class CourseWidget(anywidget.AnyWidget):
 
     `min_height` (CSS pixels) is reserved on a page before the widget is drawn, so that text does not jump.
     `narrow_extra` pixels more are reserved below 600 px, where what stands side by side stands one above the other.
-    `predictions` are questions to guess at before anything is moved; they are shown above the controls, one at a time. A
-    question may be a pair (question, answer): once there is a guess, the reader can compare the two. What a widget
+    `predictions` are questions to guess at before anything is moved; they are shown above the controls, one at a time.
+    A question may be a pair (question, answer): once there is a guess, the reader can compare the two. What a widget
     marks as the answer to a question (`data-held` in its script) is hidden until the reader guesses or asks for it.
     `picture()` draws the present state with matplotlib for print and for places without JavaScript.
     """
