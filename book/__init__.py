@@ -93,18 +93,8 @@ def setup(app):
     from book.directives import check_at_work, course_facts, front_page, living_picture, quiz
     from book.pages import bibliography, external_links, mathematics, metadata, slim_pages
 
-    directives = (quiz, living_picture, course_facts, check_at_work)
-    for part in (
-        *directives,
-        mathematics,
-        folded_cells,
-        drawers,
-        external_links,
-        bibliography,
-        metadata,
-        front_page,
-        slim_pages,
-    ):
+    parts = (quiz, living_picture, course_facts, check_at_work, mathematics, folded_cells, drawers, external_links)
+    for part in (*parts, bibliography, metadata, front_page, slim_pages):
         part.setup(app)
     for event, functions in steps().items():
         others = functions.index(OTHERS)

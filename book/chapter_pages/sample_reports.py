@@ -25,7 +25,7 @@ def sample(name: str) -> str:
 
 
 def report_on(material, mistake) -> Report:
-    """The report on an answer that makes a known mistake. Outcomes are kept only where they differ from the right ones."""
+    """The report on an answer with a known mistake, whose outcomes are kept only where they differ from right ones."""
     outcomes = [
         [right if wrong is None else wrong for wrong, right in zip(given, prop["expected"], strict=True)]
         for given, prop in zip(mistake["outcomes"], material["properties"], strict=True)

@@ -23,7 +23,7 @@ from book import exercise_nodes
 
 
 def sentence(name: str, code: str) -> tuple[str, str]:
-    """Return how many properties hold, and the sentence on the mistake in the code. Raises ValueError if it has none."""
+    """Return how many properties hold, and the sentence on the mistake. Raises ValueError if the mistake has none."""
     import numpy as np
 
     names = {"np": np}
