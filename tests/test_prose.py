@@ -103,6 +103,7 @@ TEXTS = sorted(
         "chapters/*.md",
         "guides/*.md",
         "appendices/*.md",
+        "play/*.md",
         "attnlab/**/*.py",
         "autograder/**/*.py",
         "course/**/*.py",

@@ -63,10 +63,38 @@
     return model;
   }
 
+  // A page of `play/` has one widget, and what the reader sets is in the address: who gets the link sees the same.
+  const inAddress = /\/play\/[^/]*$/.test(location.pathname);
+  const isSimple = (value) => ["number", "string", "boolean"].includes(typeof value)
+    || (Array.isArray(value) && value.every((one) => typeof one === "number"));
+  function fromAddress(all) {
+    for (const [key, text] of new URLSearchParams(location.hash.slice(1))) {
+      if (!Object.hasOwn(all, key) || key.startsWith("_") || !isSimple(all[key])) continue;
+      try {
+        const value = JSON.parse(text);
+        if (typeof value === typeof all[key] && isSimple(value) && [].concat(value).length === [].concat(all[key]).length)
+          all[key] = value;
+      } catch {} // not a value that this page has written
+    }
+    return all;
+  }
+  function toAddress(model, saved) {
+    let timer = 0;
+    model.on("change", () => {
+      clearTimeout(timer); // browsers refuse an address that changes with every step of a drag
+      timer = setTimeout(() => {
+        const changed = Object.entries(model.kept()).filter(([key, value]) =>
+          !key.startsWith("_") && isSimple(value) && !same(value, saved.state[key]));
+        history.replaceState(null, "", `#${new URLSearchParams(changed.map(([key, value]) => [key, JSON.stringify(value)]))}`);
+      }, 300);
+    });
+  }
+
   function open(id, saved) {
     if (!models.has(id)) {
       models.set(id, (async () => {
-        const model = makeModel(values(saved));
+        const model = makeModel(inAddress ? fromAddress(values(saved)) : values(saved));
+        if (inAddress) toAddress(model, saved);
         const exported = (await load(saved.state._esm)).default;
         const widget = typeof exported === "function" ? await exported() : exported;
         await widget.initialize?.({ model, signal: new AbortController().signal });
@@ -88,6 +116,11 @@
       await widget.render({ model, el, signal: new AbortController().signal });
       el.dataset.mounted = "true";
     } catch (error) {
+      if (inAddress && location.hash) { // an address that somebody has edited
+        history.replaceState(null, "", location.pathname);
+        models.delete(id);
+        return mount(el, id, saved);
+      }
       el.textContent = "This picture needs a newer browser.";
       console.error(error);
     }
