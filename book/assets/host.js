@@ -63,7 +63,7 @@
     return model;
   }
 
-  // A page of `play/` has one widget, and what the reader sets is in the address: who gets the link sees the same.
+  // A page of `play/` has one widget, and what the reader sets is in the address: whoever gets the link sees the same.
   const inAddress = /\/play\/[^/]*$/.test(location.pathname);
   const isSimple = (value) => ["number", "string", "boolean"].includes(typeof value)
     || (Array.isArray(value) && value.every((one) => typeof one === "number"));
@@ -116,7 +116,7 @@
       await widget.render({ model, el, signal: new AbortController().signal });
       el.dataset.mounted = "true";
     } catch (error) {
-      if (inAddress && location.hash) { // an address that somebody has edited
+      if (inAddress && location.hash) { // an edited address
         history.replaceState(null, "", location.pathname);
         models.delete(id);
         return mount(el, id, saved);
