@@ -1,0 +1,64 @@
+"""The first page goes on where the reader was, and one page lists all exercises."""
+
+import json
+
+from book.site import sitemap
+from course import catalog
+
+KEPT = {"text": "def softmax(x): ...", "stub": "", "stem": "softmax", "revision": "mzzzzzzz-abcdef"}
+
+
+def test_the_first_button_goes_on_with_the_newest_answer(visit, open_page, addresses):
+    first = visit("index")
+    if not first.locator('.hero-start[href*="#answer-"]').count():
+        return  # built without Python for its pages
+    script = f"localStorage.setItem('attention-answer:softmax', {json.dumps(json.dumps(KEPT))})"
+    page = open_page(f"{addresses['http']}/index.html", script=script, reduced_motion="reduce")
+    button = page.get_by_role("link", name="Go on with softmax")
+    assert button.get_attribute("href") == "chapters/softmax.html#answer-softmax"
+
+
+def test_all_exercises_are_listed_and_those_that_are_done_are_marked(open_page, addresses):
+    done = {"softmax": {"of": 8, "done": ["softmax"]}}
+    script = f"localStorage.setItem('attention-progress', {json.dumps(json.dumps(done))})"
+    page = open_page(f"{addresses['http']}/exercises.html", script=script, reduced_motion="reduce")
+    assert page.locator("tr[data-exercise]").count() == len(catalog.all_exercises())
+    assert page.locator("tr:has(.progress-mark)").get_attribute("data-exercise") == "softmax"
+    for link in page.locator("tr[data-exercise] a").all()[:3]:
+        assert link.get_attribute("href").startswith("chapters/")
+
+
+def test_the_contents_of_a_chapter_tick_what_is_done(visit):
+    page = visit("chapters/softmax")
+    page.get_by_role("checkbox", name="I have done softmax", exact=True).check()
+    ticked = page.locator(".page-toc a.toc-done")
+    assert ticked.count() == 1 and "(done)" in ticked.text_content()
+
+
+def test_the_first_page_shows_a_mistake_and_what_the_check_says(visit):
+    page = visit("index")
+    assert "e / e.sum()" in page.locator(".at-work").inner_text()
+    assert "formula for a single row" in page.locator(".at-work blockquote").inner_text()
+
+
+class App:
+    """As much of Sphinx as the sitemap needs."""
+
+    class builder:
+        format = "html"
+
+    def __init__(self, folder, address):
+        self.outdir = folder
+        self.config = type("Config", (), {"html_baseurl": address})
+
+
+def test_a_site_with_an_address_has_a_sitemap_and_one_without_has_none(tmp_path):
+    for page in ("index.html", "chapters/softmax.html", "404.html", "_static/x.html"):
+        (tmp_path / page).parent.mkdir(exist_ok=True)
+        (tmp_path / page).write_text("")
+    sitemap.write(App(tmp_path, ""), None)
+    assert not (tmp_path / "sitemap.xml").exists()
+    sitemap.write(App(tmp_path, "https://example.org/a"), None)
+    listed = (tmp_path / "sitemap.xml").read_text()
+    assert listed.count("<loc>") == 2 and "<loc>https://example.org/a/chapters/softmax.html</loc>" in listed
+    assert "Sitemap: https://example.org/a/sitemap.xml" in (tmp_path / "robots.txt").read_text()
