@@ -14,19 +14,7 @@ from course.folder import ROOT
 MOST_HIDDEN, MOST_BUGS, MOST_MINUTES = 8, 3, 90
 
 # Chapters whose answers are not in drawers yet.
-WITHOUT_DRAWERS = {
-    "cross_attention",
-    "positions",
-    "rope",
-    "kv_cache",
-    "transformer_block",
-    "language_model",
-    "efficient_attention",
-    "steady_attention",
-    "long_context",
-    "mixture_of_experts",
-    "todays_models",
-}
+WITHOUT_DRAWERS = {"steady_attention", "long_context", "mixture_of_experts", "todays_models"}
 
 
 def loop_variables(statement: code_slice.Statement) -> set[str]:
