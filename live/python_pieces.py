@@ -77,6 +77,7 @@ def write(folder: Path = FOLDER) -> Path:
     loaded = [*fetched_by_name, *(path.name for path in wheels), archive, "session.py"]
     pieces = {
         "imports": imports,
+        "pyodide": pinned["pyodide"]["pyodide.asm.wasm"]["sha256"][:16],
         "chapters": checks,
         "wheels": [path.name for path in wheels],
         "attnlab": archive,

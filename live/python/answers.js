@@ -367,7 +367,7 @@ async function released(stem) {
 }
 
 // The chapter's notebook, with answers {name: text} in their cells. Nothing else of it changes.
-async function filled(stem, answers) {
+export async function filled(stem, answers) {
   const notebook = await released(stem);
   for (const cell of notebook.cells)
     if (isSolution(cell) && typeof answers[cell.metadata.nbgrader.grade_id] === "string")

@@ -22,13 +22,35 @@ async function count(reader) {
   }
 }
 
+// Python as it is right after its start, kept for the next page: to start it takes four fifths of the time of a load.
+const KEPT = "attention-python";
+const address = () => here(`started?${pieces.pyodide}`);
+async function start() {
+  const options = { indexURL: here("."), packages: [] };
+  let snapshot;
+  try {
+    const found = await (await caches.open(KEPT)).match(address());
+    snapshot = found && new Uint8Array(await found.arrayBuffer());
+    if (snapshot) return await loadPyodide({ ...options, _loadSnapshot: snapshot });
+  } catch {
+    await globalThis.caches?.delete(KEPT).catch(() => {}); // what is kept cannot be used
+  }
+  const started = await loadPyodide({ ...options, _makeSnapshot: true });
+  keep(started.makeMemorySnapshot()).catch(() => {}); // a private window, or no room: the next page starts it again
+  return started;
+}
+async function keep(snapshot) {
+  await caches.delete(KEPT); // of an older version
+  await (await caches.open(KEPT)).put(address(), new Response(snapshot));
+}
+
 async function load() {
   pieces = await (await original(here("pieces.json"), { cache: "no-cache" })).json();
   const total = Object.values(pieces.bytes).reduce((sum, bytes) => sum + bytes, 0);
   postMessage({ kind: "pieces", total });
   const bytes = async (name) => new Uint8Array(await (await fetch(here(name))).arrayBuffer());
   const [ready, archive, source, ...wheels] = await Promise.all([
-    loadPyodide({ indexURL: here("."), packages: [] }),
+    start(),
     bytes(pieces.attnlab),
     bytes("session.py"),
     ...pieces.wheels.map(bytes),

@@ -21,10 +21,11 @@ pytestmark = [pytest.mark.slow, pytest.mark.browser]
 
 MISTAKES = 5  # of each exercise
 ASK = """async (question) => {
-  const { askPython } = await import("/_static/python/answers.js");
-  const { stem, answers = {} } = question;
-  const notebooks = [{ stem, answers, address: `${location.origin}/notebooks/${stem}.ipynb` }];
-  return askPython({ ...question, notebooks: [...notebooks, ...(question.others ?? [])] });
+  const { askPython, filled } = await import("/_static/python/answers.js");
+  const given = [{ stem: question.stem, answers: question.answers ?? {} }, ...(question.others ?? [])];
+  const notebooks = await Promise.all(given.map(async ({ stem, answers }) =>
+    ({ stem, notebook: await filled(stem, answers) })));
+  return askPython({ ...question, notebooks });
 }"""
 
 
@@ -156,16 +157,39 @@ def test_a_loop_without_end_is_ended_by_the_check_and_its_line_is_named(ask):
     assert "press Stop" in got["html"]
 
 
-def test_stop_ends_a_loop_and_the_next_check_starts_python_again(page, ask):
-    page.evaluate(
+def stop(page):
+    """Stop a loop without an end; returns what the question got for an answer."""
+    return page.evaluate(
         """async () => {
-          const { askPython, stopPython } = await import("/_static/python/answers.js");
-          const address = `${location.origin}/notebooks/softmax.ipynb`;
-          const asked = askPython({ kind: "run", stem: "softmax", name: "softmax", source: "while True: pass",
-            notebooks: [{ stem: "softmax", answers: {}, address }] });
+          const { askPython, filled, stopPython } = await import("/_static/python/answers.js");
+          const notebooks = [{ stem: "softmax", notebook: await filled("softmax", {}) }];
+          const asked = askPython({ kind: "run", stem: "softmax", name: "softmax", source: "while True: pass", notebooks });
           stopPython();
-          window.ended = await asked;
+          return await asked;
         }"""
     )
-    assert page.evaluate("window.ended.stopped")
+
+
+def test_stop_ends_a_loop_and_the_next_check_starts_python_again(page, ask):
+    assert stop(page)["stopped"]
     assert ask(excerpt("solutions.softmax", "softmax"))["passed"]
+
+
+IS_KEPT = """async (least) => {
+  const cache = await caches.open("attention-python"), [entry] = await cache.keys();
+  return Boolean(entry) && (await (await cache.match(entry)).arrayBuffer()).byteLength > least;
+}"""
+
+
+@pytest.mark.parametrize("broken", [False, True])
+def test_python_is_kept_once_it_was_started_and_what_is_broken_is_made_again(page, ask, broken):
+    assert ask("print(1 + 1)", kind="run")["printed"] == "2\n"
+    page.wait_for_function(IS_KEPT, arg=10_000_000)
+    if broken:
+        page.evaluate("""async () => {
+            const cache = await caches.open("attention-python"), [entry] = await cache.keys();
+            await cache.put(entry, new Response("no Python"));
+        }""")
+    stop(page)
+    assert ask(excerpt("solutions.softmax", "softmax"))["passed"]
+    page.wait_for_function(IS_KEPT, arg=10_000_000)
