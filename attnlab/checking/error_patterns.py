@@ -441,22 +441,24 @@ def _precision(known):
         return None
     few = sum(a.size for _, a, _ in known) < 8  # these must be closer, since few numbers may agree by chance
 
-    def near(bound):
-        def is_near(case, a, b):
-            size = float(np.abs(a[np.isfinite(a)]).max(initial=0))
-            # Small numbers are also right to that many digits, except a few that are differences of large ones.
-            digits = np.isclose(b, a, rtol=bound, atol=0, equal_nan=True)
-            return (
-                np.allclose(b, a, rtol=bound, atol=bound * size, equal_nan=True)
-                and digits.sum() >= (1.0 if few else 0.9) * digits.size
-            )
+    def near_one(case, a, b, bound):
+        size = float(np.abs(a[np.isfinite(a)]).max(initial=0))
+        # Small numbers are also right to that many digits, except a few that are differences of large ones.
+        digits = np.isclose(b, a, rtol=bound, atol=0, equal_nan=True)
+        return (
+            np.allclose(b, a, rtol=bound, atol=bound * size, equal_nan=True)
+            and digits.sum() >= (1.0 if few else 0.9) * digits.size
+        )
 
-        return _all(known, is_near)
+    def near(bound):
+        return _all(known, lambda case, a, b: near_one(case, a, b, bound))
 
     for name, digits, bound, shows in _NARROWER.get(dtypes.pop(), ()):
         if near(bound / 10 if few else bound) and not (shows and near(shows)):
+            more = any(near_one(*each, shows) for each in known) if shows else False
             words = (
-                f"The numbers are right to about {digits} digits, as if something on the way was computed in {name} "
+                f"The numbers are right to {'' if more else 'about '}{digits} digits{' or more' if more else ''}, as if "
+                f"something on the way was computed in {name} "
                 "precision, or rounded, or something small was added."
             )
             return Relation("precision", words, words)

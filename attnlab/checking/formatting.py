@@ -68,16 +68,22 @@ def table(values: Mapping[str, Any], width: int = 70) -> list[str]:
     arrays = {name: value for name, value in values.items() if isinstance(value, np.ndarray) or is_tensor(value)}
     shortened = dict(values)
     for name in sorted(arrays, key=lambda name: (name in ("expected", "yours"), -int(np.prod(arrays[name].shape)))):
-        if len(_table(shortened, width)) > MOST_ROWS:
-            shortened[name] = _Shape(tuple(arrays[name].shape))
+        if len(_table(shortened, width)) > MOST_ROWS and len(_lines(arrays[name], width)) > 1:  # a line takes no room
+            shortened[name] = _Shape(_shape_words(arrays[name]))
     return _table(shortened, width)
+
+
+def _shape_words(array) -> str:
+    """The shape of an array, with its dtype where that is narrower than usual, since its numbers do not show it."""
+    kind = str(array.dtype).removeprefix("torch.")
+    return f"an array of shape {tuple(array.shape)}" + (f", {kind}" if kind in ("float16", "bfloat16") else "")
 
 
 class _Shape:
     """An array of which only the shape is shown."""
 
-    def __init__(self, shape: tuple[int, ...]):
-        self.words = f"an array of shape {shape}"
+    def __init__(self, words: str):
+        self.words = words
 
     def __repr__(self) -> str:
         return self.words
@@ -138,7 +144,7 @@ def _array_lines(value, width: int, digits: int) -> list[str]:
         return [f"an array of shape {array.shape}, with no entry"]
     if array.size > MOST_ENTRIES:
         first = ", ".join(short(entry.item()) for entry in array.reshape(-1)[:3])
-        return [f"an array of shape {array.shape}, starting {first}, ..."]
+        return [f"{_shape_words(value if is_tensor(value) else array)}, starting {first}, ..."]
     style: Any = None
     if array.dtype.kind == "f":
         sizes = np.abs(array[np.isfinite(array) & (array != 0)].astype(np.float64))  # 1e6 is not a float16

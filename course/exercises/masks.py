@@ -179,6 +179,7 @@ def impossible_lengths(rng):
     yield dict(lengths=np.array([2, -1]), max_len=5)
     yield dict(lengths=[3, -1], max_len=4)
     yield dict(lengths=[258, 1], max_len=4)  # 2, in a number of one byte
+    yield dict(lengths=[2, 1, int(rng.integers(6, 9))], max_len=5)
     yield dict(lengths=np.array([4, int(rng.integers(7, 20)), 0]), max_len=6)
     yield dict(lengths=np.array([-int(rng.integers(1, 9)), 3]), max_len=4)
     yield dict(lengths=rng.permutation([2, 0, 5, 3]), max_len=5)
@@ -235,7 +236,8 @@ padding_mask.mistakes(
     edit("lengths[:, None, None]", "np.full_like(lengths, lengths.max())[:, None, None]",
          "Every sentence gets the largest length, so shorter ones keep their padding. Each row needs its own."),
     edit("np.arange(max_len)", "np.arange(lengths.max())",
-         "max_len is not used: the mask is as wide as the longest sentence. The batch may be wider than that."),
+         "The mask is as wide as the longest sentence, whatever max_len is. The batch may be wider than that: there are "
+         "max_len positions."),
     edit(REAL, f"({REAL}).astype(float)",
          "The pattern is right, but it is made of numbers. A mask holds truth values.", see=MINUS_INFINITY),
     edit(REAL, f"np.where({REAL}, 0.0, -np.inf)",
@@ -431,7 +433,7 @@ document_mask.mistakes(
          "The future is visible: a token also reads the tokens of its own document that come after it. Join the table "
          "with a causal mask.", see=LAST_QUERY),
     edit(f"{SAME} & {EARLIER}", f"np.broadcast_to({EARLIER}, (*ids.shape, ids.shape[-1]))",
-         "The document numbers are not used: each token reads everything before it, in other documents too. Compare "
+         "The document numbers have no effect: each token reads everything before it, in other documents too. Compare "
          "the query's number with the key's."),
     edit("dtype=bool)", "k=-1, dtype=bool)",
          "The diagonal is missing: no token sees itself, and the first of each document sees nothing. A token may read "
@@ -464,6 +466,11 @@ document_mask.mistakes(
          "Negative numbers are treated as padding. Here every whole number is a document, -1 too."),
     edit(SAME, f"{SAME} & (ids > 0)[..., None, :]",
          "Numbers below 1 are treated as padding. Here every whole number is a document, 0 and -1 too."),
+    edit("ids[..., :, None] == ids[..., None, :]", "one_hot @ np.swapaxes(one_hot, -1, -2) > 0",
+         "Document numbers are used as places in an array, where a negative one counts from the end: -1 becomes the "
+         "same document as the largest number. Compare the numbers themselves.",
+         also={"ids = np.asarray(document_ids)":
+               "ids = np.asarray(document_ids)\n    one_hot = np.eye(ids.max() + 1)[ids]"}),
     edit("ids[..., :, None] == ids[..., None, :]", "ids[..., :, None] <= ids[..., None, :]",
          "Numbers are compared with <=. Document numbers have no order: a token sees the documents with a number equal "
          "to its own."),
@@ -582,7 +589,8 @@ def huge(rng):
     "accepts whole numbers as scores",
     points=1,
     rtol=NEARLY,
-    hint="An array of whole numbers cannot hold minus infinity. np.where makes a new array that can.",
+    hint="An array of whole numbers can hold neither minus infinity nor the fractions that weights are. np.where makes a "
+    "new array that can; np.zeros_like(scores) does not.",
 )
 def whole_numbers(rng):
     yield dict(scores=rng.integers(-3, 4, size=(3, 5)) + np.arange(5), mask=SOME)
@@ -606,6 +614,15 @@ EPSILONS = (1e-5, 1e-6, 1e-7, 1e-8, 1e-9, 1e-10)
 EPSILON = (
     "Something small is added to every total, to save the empty row from 0/0. It also makes every other row sum to "
     "slightly less than one. Treat only the total that is 0."
+)
+
+TOP_FROM_0 = (
+    "The maximum that is subtracted is never below 0. Where all visible scores are far below 0, each exponential "
+    "vanishes, and the row becomes all zeros. Subtract the row's own maximum, and replace only that of an empty row."
+)
+WHOLE_WEIGHTS = (
+    "Weights are written into an array with the dtype of the scores, such as np.zeros_like makes. Whole numbers then "
+    "lose every fraction, and weights are fractions."
 )
 
 masked_softmax.mistakes(
@@ -657,6 +674,10 @@ masked_softmax.mistakes(
          "to 0. Subtract each row's own largest visible score."),
     edit(SAFE_TOP, "visible.max()",
          "One maximum is subtracted for the whole array. Each row needs its own, or rows far below it vanish."),
+    edit(SAFE_TOP, "np.maximum(top, 0.0)", TOP_FROM_0),
+    edit("powers = np.exp(visible - np.where(top == -np.inf, 0.0, top))",
+         "powers = np.exp(visible - np.where(top == -np.inf, 0.0, top)).astype(scores.dtype)", WHOLE_WEIGHTS),
+    edit(f"powers / {SAFE_TOTAL}", f"(powers / {SAFE_TOTAL}).astype(scores.dtype)", WHOLE_WEIGHTS),
     edit(VISIBLE, "scores + (1 - mask) * -np.inf",
          "A number times minus infinity is used to hide. For visible keys that is 0 times infinity, which is nan. "
          "Choose with np.where.", also={SAFE_TOP: "top"}),
@@ -890,6 +911,7 @@ causal_attention.mistakes(
     edit(SAFE_TOP, "top",
          "A query with nothing to read gives nan: its maximum is minus infinity. Its weights and output must be 0.",
          see=EMPTY),
+    edit(SAFE_TOP, "np.maximum(top, 0.0)", TOP_FROM_0, see=MINUS_INFINITY),
     edit("return weights @ V", "return np.nan_to_num(weights @ V)",
          "The output of a query with nothing to read is repaired, but its weights are still nan. Repair the weights; "
          "the output follows.", see=EMPTY, also={SAFE_TOP: "top"}),

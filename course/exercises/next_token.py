@@ -80,15 +80,16 @@ def unfit_for_a_loss(rng):
     yield dict(logits=rng.normal(size=(1, 3, 5)), tokens=np.array([[0, 5, 1]]))
     yield dict(logits=rng.normal(size=(2, 3, 4)), tokens=np.array([[0, 3, 1], [2, 1, -1]]))
     yield dict(logits=rng.normal(size=(1, 3, 4)), tokens=np.array([[1, -int(rng.integers(2, 9)), 2]]))
+    yield dict(logits=rng.normal(size=(2, 3, 4)), tokens=np.array([[0, 3, 1], [2, 1, int(rng.integers(4, 9))]]))
     yield dict(logits=rng.normal(size=(2, 3, 4)), tokens=_ids(rng, 2, 3, 4))
 
 
 next_token_loss.refuses(
     unfit_for_a_loss,
-    title="refuses ids outside the vocabulary, and tokens that do not fit the logits",
+    title="refuses targets outside the vocabulary, and tokens that do not fit the logits",
     rtol=NEARLY,
     hint="Raise ValueError when there is nothing to predict, when logits and tokens differ in batch or length, and "
-    "for an id below 0 or not below the size of the vocabulary. NumPy takes -1 for the last column without an error.",
+    "for a target below 0 or not below the size of the vocabulary. NumPy takes -1 for the last column without an error.",
 )
 next_token_loss.unchanged(
     lambda rng: dict(logits=rng.normal(size=(2, 3, 4)), tokens=_ids(rng, 2, 3, 4)),
@@ -291,7 +292,9 @@ def none_counts(rng):
     yield _batch(rng, 2, 4, 5, 0)
     yield dict(_batch(rng, 2, 1, 5, 0))
     yield dict(_batch(rng, 3, 1, 4, 0), loss_mask=np.ones((3, 1), dtype=bool))
-    yield _batch(rng, 2, 4, 5, 2)
+    case = _batch(rng, 2, 4, 5, 0)
+    case["loss_mask"][1, 0] = True
+    yield case
 
 
 @masked_next_token_loss.property(
@@ -322,6 +325,10 @@ masked_next_token_loss.unchanged(
 )
 
 PICKED = "losses[counted].mean()"
+ZEROED = (
+    "The logits of guesses that do not count are set to 0. Such a guess still has a loss, log of the vocabulary, and it "
+    "is still in the sum. Leave the logits, and pick the losses that count before you add them up."
+)
 CUT = "logits[..., :-1, :], tokens[..., 1:, None], loss_mask[..., 1:]"
 
 masked_next_token_loss.mistakes(
@@ -393,6 +400,11 @@ masked_next_token_loss.mistakes(
     edit("(log_total - np.take_along_axis(guesses, targets, axis=-1))[..., 0]",
          "-np.log(np.take_along_axis(np.exp(guesses - log_total), targets, axis=-1) + {})[..., 0]", LOG_EPSILON,
          see=LOSS, each=(1e-6, 1e-8, 1e-9, 1e-10, 1e-12)),
+    edit("loss_mask[..., 1:]\n", "loss_mask[..., 1:] & loss_mask[..., :-1]\n",
+         "A token counts only if the one before it does too: the mask is used for the guess and for its target. What "
+         "was read counts always; loss_mask[..., 1:] alone decides."),
+    edit("guesses = guesses - ", "guesses = guesses * counted[..., None]\n    guesses = guesses - ", ZEROED,
+         also={PICKED: "losses.sum() / counted.sum()"}),
     edit("guesses - guesses.max(axis=-1, keepdims=True)", "guesses * loss_mask[..., 1:, None]",
          "The logits are multiplied by the mask. Those of tokens that do not count become 0, and such a guess still "
          "has a loss, log of the vocabulary. Leave the logits, and pick the losses.", also={PICKED: "losses.mean()"}),

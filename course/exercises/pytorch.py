@@ -140,8 +140,8 @@ ZERO_GRAD, LOSS = "optimizer.zero_grad()", "loss_fn(model(x), y)"
 
 training_step.mistakes(
     edit(ZERO_GRAD, "pass",
-         "`zero_grad` is missing. `backward` adds to what is in `.grad` already, so the step also follows the "
-         "gradients of all batches before it.", see=CLEAR),
+         "The gradients are not cleared: `optimizer.zero_grad()` is missing, or its parentheses are. `backward` adds to "
+         "what is in `.grad` already, so the step also follows the gradients of all batches before it.", see=CLEAR),
     edit("optimizer.step()", "optimizer.zero_grad(); optimizer.step()",
          "The gradients are cleared between `backward` and `step`, so the optimizer finds none, and nothing moves. "
          "Clear them before `backward`.", see=CLEAR, also={ZERO_GRAD: "pass"}),
@@ -149,17 +149,25 @@ training_step.mistakes(
          "The gradients are cleared only after the step. Whatever was in `.grad` before your first call is still there "
          "when `backward` adds to it. Clear them first.", see=CLEAR, also={ZERO_GRAD: "pass"}),
     edit("optimizer.step()", "pass",
-         "`optimizer.step()` is missing. The gradients are there, but no parameter moves: `backward` computes, `step` "
-         "moves."),
+         "`optimizer.step()` is missing, or its parentheses are. The gradients are there, but no parameter moves: "
+         "`backward` computes, `step` moves."),
     edit("loss.backward()", "pass",
-         "No gradient reaches the parameters, so the step moves nothing. Either `backward` is missing, or it is called "
-         "on a tensor that was not computed from them. Call it on the loss of this model.", see=PAPER),
+         "No gradient reaches the parameters, so the step moves nothing. Either `backward()` or its parentheses are "
+         "missing, or it is called on a tensor that was not computed from them. Call it on the loss of this model.",
+         see=PAPER),
     edit("loss.backward()", "optimizer.step()",
          "The step comes before `backward`, when there are no gradients yet. First clear, then `backward`, then "
          "`step`.",
          also={"optimizer.step()": "loss.backward()"}),
     edit(ZERO_GRAD, f"solutions.training_step(model, loss_fn, optimizer, x, y); {ZERO_GRAD}",
          "Two steps are made on one batch. A call should make one; the loop around it makes many."),
+    edit(ZERO_GRAD,
+         "steps = [solutions.training_step(model, loss_fn, optimizer, *row) for row in zip(x.split(1), y.split(1))]\n"
+         "    return {}\n"
+         f"    {ZERO_GRAD}",
+         "Each row of the batch makes a step of its own, so the model moves as many times as there are rows. Give the "
+         "whole batch to the model at once: one loss, one `backward`, one `step`.",
+         each=("sum(steps) / len(steps)", "sum(steps)", "steps[-1]")),
     edit("optimizer.step()", "optimizer.step(); optimizer.step()",
          "`step` is called twice after one `backward`, so the parameters go twice as far. One call, one step."),
     edit("loss.item()", f"{LOSS}.item()",

@@ -134,8 +134,9 @@ NARROW_NUMBERS = dict(
     probe=probes.widened,
     rtol=0.02,
     atol=0.02,
-    hint="float16 ends at 65,504, and the square of 256 is larger. If x is narrower than float32, take "
-    "`x.to(torch.float32)` first, and convert the result back with `.to(x.dtype)`.",
+    hint="float16 and bfloat16 are both narrower than float32: float16 ends at 65,504, and the square of 256 is larger; "
+    "bfloat16 keeps two or three digits. For both, take `x.to(torch.float32)` first, and convert the result back with "
+    "`.to(x.dtype)`.",
 )
 
 
@@ -158,6 +159,10 @@ VARIANCE = "centered.square().mean(dim=-1, keepdim=True)"
 NARROW = (
     "The squares are summed in the dtype of x. In float16 they overflow at 256, and the token is divided by "
     "infinity. Compute in float32 and convert the result back to the dtype of x."
+)
+WIDER_RESULT = (
+    "The result is float32 where x is narrower. Compute in float32, and convert back to the dtype in which x came: "
+    "`.to(x.dtype)`, with x still the argument itself. If the wide copy is called x too, `x.dtype` is float32."
 )
 
 NO_KEEPDIM = (
@@ -183,7 +188,10 @@ layer_norm.mistakes(
     edit(f"torch.sqrt({VARIANCE} + eps)", "wide.std(dim=-1, keepdim=True) + eps",
          "You divide by `x.std() + eps`. That is two slips: `std` divides by d - 1 unless you pass correction=0, "
          "and eps belongs inside the root."),
-    edit(" + eps", "", "eps is not used. A token of equal numbers is then 0/0, which is nan."),
+    edit(" + eps", "", "eps has no effect. A token of equal numbers is then 0/0, which is nan."),
+    edit("centered / spread", f"centered * (1 / {VARIANCE}.sqrt() + eps)",
+         "eps is added to one over the root. There it protects nothing, since a variance of 0 has given infinity "
+         "already. Add it to the variance, inside the root."),
     edit("+ eps", "+ 1e-5", "eps is fixed in the code. Use the one that is passed: models differ, from 1e-12 to 1e-5."),
     edit(VARIANCE, "centered.square().mean(dim=-min(x.ndim, 2), keepdim=True)",
          "Mean and variance run over the tokens. Each token is normed separately, over its own numbers: dim=-1.",
@@ -215,9 +223,7 @@ layer_norm.mistakes(
     edit(f"wide - {MEAN}", f"wide.sub_({MEAN})",
          "The mean is subtracted in place, and the caller's tokens are changed. Write x - mean."),
     edit(WIDE, "x", NARROW, see=FLOAT16),
-    edit(".to(x.dtype)", "",
-         "The result is float32 where x is narrower. Compute in float32, and convert back to the dtype of x: "
-         "`.to(x.dtype)`.", see=FLOAT16),
+    edit(".to(x.dtype)", "", WIDER_RESULT, see=FLOAT16),
 )  # fmt: skip
 
 
@@ -236,6 +242,7 @@ def standard_size(rng):
     yield dict(x=CAT_SAT.clone(), weight=torch.ones(4, dtype=torch.float64))
     yield dict(x=_tokens(rng, 2, 3, 5) + 5.0, weight=normal(rng, 5))
     yield dict(x=_tokens(rng, 2, 3, 2, 4), weight=normal(rng, 4))
+    yield dict(x=_tokens(rng, 5), weight=normal(rng, 5))  # one token alone
 
 
 @rms_norm.property(
@@ -308,7 +315,10 @@ rms_norm.mistakes(
          "from 0."),
     edit(BY_ROOT, "/ (mean_square.sqrt() + eps)",
          "eps is added outside the root. The definition is sqrt(mean of squares + eps)."),
-    edit(" + eps", "", "eps is not used. A token of zeros is then 0/0, which is nan."),
+    edit(" + eps", "", "eps has no effect. A token of zeros is then 0/0, which is nan."),
+    edit("torch.rsqrt(mean_square + eps)", "(torch.rsqrt(mean_square) + eps)",
+         "eps is added to one over the root. There it protects nothing, since a mean square of 0 has given infinity "
+         "already. Add it to the mean of the squares, inside the root."),
     edit("+ eps", "+ 1e-5", "eps is fixed in the code. Use the one that is passed: Llama 2 has 1e-5, others 1e-6."),
     edit(".mean(", ".sum(",
          "The squares are summed and not averaged: you divide by the length of the vector. The root mean "
@@ -328,6 +338,7 @@ rms_norm.mistakes(
     edit(MEAN_SQUARE, f"{MEAN_SQUARE}.detach()",
          "The root mean square is detached. It depends on x, and the gradient must go through it."),
     edit(WIDE, "x", NARROW, see=FLOAT16),
+    edit(".to(x.dtype)", "", WIDER_RESULT, see=FLOAT16),
 )  # fmt: skip
 
 
@@ -395,7 +406,8 @@ _declare_activation(gelu, ERF, "0.5 * x * (1 + erf(x / sqrt(2))): the share of a
 _declare_activation(
     gelu_tanh,
     "torch.tanh(inner)",
-    "0.5 * x * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 * x ** 3))). The cube and its factor are inside the brackets.",
+    "0.5 * x * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 * x ** 3))): the root goes over 2 / pi and is about 0.798, and "
+    "what it multiplies is x and the small cube together.",
 )
 
 gelu.mistakes(
@@ -410,6 +422,11 @@ gelu.mistakes(
          each=(1.4142, 1.414, 1.41, 1.4)),
 )  # fmt: skip
 gelu_tanh.mistakes(
+    edit("0.5 * x * (1.0 + torch.tanh(inner))", "x * torch.sigmoid(inner)",
+         "The share is the sigmoid of u, where u is what goes into tanh. (1 + tanh(u)) / 2 is the sigmoid of 2u: at "
+         "u = 1, both are 0.88, and the sigmoid of 1 is 0.73."),
+    edit("math.sqrt(2.0 / math.pi)", "math.sqrt(2.0) / math.pi",
+         "The root is taken of 2 alone: sqrt(2) / pi is about 0.45. The factor is sqrt(2 / pi), about 0.798."),
     edit("torch.tanh(inner)", ERF,
          "That is the exact GELU, with erf. Models that were trained with the approximation need the approximation."),
     edit("(x + 0.044715 * x**3)", "x + 0.044715 * x**3",
@@ -447,8 +464,11 @@ def _two_maps(rng, d_model, d_ff, prefix="", dtype=torch.float64):
     return {prefix + name: normal(rng, *shape, dtype=dtype) for name, shape in shapes.items()}
 
 
-def _declare_network(exercise, weights, hint):
-    """Declare the properties that both networks share."""
+def _declare_network(exercise, weights, hint, far=0.0):
+    """Declare the properties that both networks share.
+
+    far: a size of weights at which a careless exponential overflows, or 0
+    """
 
     def case(rng, d_model, d_ff, batch, n, size=1.0, dtype=torch.float64):
         maps = weights(rng, d_model, d_ff, dtype=dtype)
@@ -468,6 +488,8 @@ def _declare_network(exercise, weights, hint):
     def forward(rng):
         yield case(rng, 4, 7, 1, 3)
         yield case(rng, 5, 3, 2, 4)
+        if far:
+            yield case(rng, 3, 4, 1, 2, size=far)
 
     @exercise.property(
         "treats each token alone",
@@ -493,8 +515,16 @@ def _declare_network(exercise, weights, hint):
 _declare_network(
     FeedForward,
     _two_maps,
-    "W_2(gelu(W_1(x))), with the exact gelu and the biases that both maps have. Do not add x: the block does that.",
+    "W_2(gelu(W_1(x))), with the exact gelu. To call a map adds its bias, so each is added once. Do not add x: the "
+    "block does that.",
 )
+
+RESHAPED = (
+    "A weight is reshaped where it should be transposed. nn.Linear(a, b) keeps its weight as (b, a); `reshape` and `view` "
+    "leave the numbers in their order and only cut the rows elsewhere. Call the map, or write x @ weight.T."
+)
+MIDDLE_RESHAPED = "gelu(x @ self.W_1.weight.reshape(self.W_1.weight.T.shape) + self.W_1.bias)"
+W_2_RESHAPED = "self.W_2.weight.reshape(self.W_2.weight.T.shape)"
 
 FeedForward.mistakes(
     edit("gelu(self", "gelu_tanh(self",
@@ -519,6 +549,13 @@ FeedForward.mistakes(
          "A bias is left out. W_1 and W_2 both have one: call the maps, W_2(gelu(W_1(x))), which add them.",
          each=("gelu(x @ self.W_1.weight.T) @ self.W_2.weight.T", "self.W_2(gelu(x @ self.W_1.weight.T))",
                "gelu(self.W_1(x)) @ self.W_2.weight.T")),
+    edit("self.W_2(gelu(self.W_1(x)))", "{}",
+         "A bias is added twice. To call a map, W_1(x), multiplies by the weight and adds the bias already.",
+         each=("self.W_2(gelu(self.W_1(x) + self.W_1.bias)) + self.W_2.bias",
+               "self.W_2(gelu(self.W_1(x) + self.W_1.bias))", "self.W_2(gelu(self.W_1(x))) + self.W_2.bias")),
+    edit("self.W_2(gelu(self.W_1(x)))", "{}", RESHAPED,
+         each=(f"({MIDDLE_RESHAPED}) @ {W_2_RESHAPED} + self.W_2.bias", f"self.W_2({MIDDLE_RESHAPED})",
+               f"gelu(self.W_1(x)) @ {W_2_RESHAPED} + self.W_2.bias")),
     edit("self.W_2(gelu(self.W_1(x)))", "self.W_2(gelu(self.W_1(x))).detach()",
          "The result is detached, so nothing before it can learn."),
 )  # fmt: skip
@@ -537,7 +574,9 @@ def _three_maps(rng, d_model, d_ff, prefix="", dtype=torch.float64):
 _declare_network(
     SwiGLU,
     _three_maps,
-    "W_down(silu(W_gate(x)) * W_up(x)), where silu(a) = a * sigmoid(a): each of the three maps is used once.",
+    "W_down(silu(W_gate(x)) * W_up(x)), where silu(a) = a * sigmoid(a): each of the three maps is used once, and so is "
+    "SiLU. Take torch.sigmoid or F.silu, which do not overflow.",
+    far=2000.0,
 )
 
 SILU = "gate * torch.sigmoid(gate)"
@@ -550,13 +589,26 @@ SwiGLU.mistakes(
     edit(SILU, "gate", "SiLU is missing: the two maps are multiplied as they are. The gate is silu(W_gate of x)."),
     edit(SILU, "torch.sigmoid(gate)",
          "The gate is a sigmoid. That is GLU, the older one; in SwiGLU it is SiLU, a * sigmoid(a)."),
+    edit("torch.sigmoid(gate)", "{}",
+         "The exponential of a large number is infinite, from 89 on in float32 and from 710 on in float64, and infinity "
+         "divided by infinity is nan. `torch.sigmoid` and `F.silu` do not overflow.",
+         each=("(torch.exp(gate) / (1 + torch.exp(gate)))",)),
+    edit(SILU, "{}",
+         "SiLU, or its sigmoid, is applied twice. F.silu(a) is a * sigmoid(a) already: nothing is left to multiply by.",
+         each=(f"nn.functional.silu({SILU})", f"({SILU}) * torch.sigmoid(gate)", f"gate * torch.sigmoid({SILU})",
+               f"gate * ({SILU})")),
+    edit("self.W_down(opened * self.W_up(x))", "{}",
+         "The numbers of both maps are mixed before they are taken apart: `stack(..., dim=-1)` puts a number of the gate "
+         "and one of W_up in turn, and `chunk` cuts in the middle. With `torch.cat`, the first half is the gate again.",
+         each=("self.W_down(nn.functional.silu(mixed[..., : mixed.shape[-1] // 2]) * mixed[..., mixed.shape[-1] // 2 :])",),
+         also={"opened = ": "mixed = torch.stack([gate, self.W_up(x)], dim=-1).flatten(-2)\n        opened = "}),
     edit(SILU, "gelu(gate)", "The gate is GELU. That is GEGLU; in SwiGLU it is SiLU."),
     edit(SILU, "torch.relu(gate)", "The gate is ReLU. That is ReGLU; in SwiGLU it is SiLU."),
     edit(GATED, "nn.functional.silu(gate * self.W_up(x))",
          "SiLU goes over the product. It goes over the gate alone, before the product."),
     edit(GATED, "opened * nn.functional.silu(self.W_up(x))", "SiLU goes over both maps. W_up of x stays as it is."),
     edit(GATED, "opened + self.W_up(x)", "Gate and up are added. A gate multiplies: at 0 it closes."),
-    edit(GATED, "opened", "W_up is not used. Without it this is the plain feed-forward network with SiLU."),
+    edit(GATED, "opened", "W_up is left out. Without it this is the plain feed-forward network with SiLU."),
     edit("return ", "return x + ",
          "x is added inside the network. The block adds it, so here it would be added twice."),
     edit("self.W_gate(x)", "self.W_up(x)", "W_up is used for both maps. The gate is silu(W_gate of x)."),
@@ -638,6 +690,9 @@ PARALLEL = (
     "do run them in parallel, but this block does not)."
 )
 OLD_STREAM = "The second sum starts from the original x, so the output of the attention is lost from the stream."
+STALE_SUM = (
+    "A sum starts from an earlier stream, so what a part added in between is lost. Each part adds to the newest x."
+)
 NOT_NORMED = "A part reads the stream as it is. Each part reads a normed copy: its own norm first."
 NORM_OF_PART = (
     "A part's result is normed before it is added. The norm comes before the part, on a copy of the stream, not after "
@@ -936,7 +991,7 @@ DecoderBlock.mistakes(
     edit(", earlier", ", ~earlier",
          "The causal mask is turned around. True means \"may attend\" here: `tril` itself."),
     edit("memory, memory_mask", "memory",
-         "memory_mask is not used, so the padding of the memory is read. Pass it to the cross-attention."),
+         "memory_mask has no effect, so the padding of the memory is read. Pass it to the cross-attention."),
     edit("self.norm_2(x), memory", "memory, self.norm_2(x)",
          "Query and source of the cross-attention are swapped. Queries come from the stream, keys and values from "
          "the memory: cross_attention(norm_2(x), memory)."),
@@ -969,6 +1024,17 @@ DecoderBlock.mistakes(
     edit("x = x + heard", "start, x = x, x + heard",
          "All parts read the same x. Each reads the stream after those before it have been added.",
          also={"self.norm_2(x)": "self.norm_2(start)", "self.norm_3(x)": "self.norm_3(start)"}),
+    edit("x = x + heard", "start, x = x, x + heard",
+         "The cross-attention reads the stream as it was before the self-attention. Add the output of the "
+         "self-attention first; then norm_2 reads the sum.", see=STREAM, also={"self.norm_2(x)": "self.norm_2(start)"}),
+    edit("x = x + read", "start, x = x, x + read",
+         "The network reads the stream as it was before the cross-attention. Add the output of the cross-attention "
+         "first; then norm_3 reads the sum.", see=STREAM, also={"self.norm_3(x)": "self.norm_3(start)"}),
+    edit("x = x + heard", "start, x = x, x + heard", STALE_SUM, see=STREAM, also={"x + read": "start + read"}),
+    edit("x = x + heard", "start, x = x, x + heard", STALE_SUM, see=STREAM,
+         also={LAST: "start + self.feed_forward(self.norm_3(x))"}),
+    edit("x = x + read", "start, x = x, x + read", STALE_SUM, see=STREAM,
+         also={LAST: "start + self.feed_forward(self.norm_3(x))"}),
     edit(LAST, "{}",
          "The stream is added once too often: each part's output is added once, and the stream goes on from there.",
          each=(f"x + {LAST}", f"x - read - heard + {LAST}", f"heard + {LAST}", f"read + {LAST}")),
@@ -1104,9 +1170,15 @@ LlamaBlock.mistakes(
 )  # fmt: skip
 LlamaBlock.mistakes(
     edit("self.norm_1(x), cache", "self.norm_1(x), {}",
-         "Each chunk is read as if nothing came before it. Either the cache is not passed on, or it is emptied, "
-         "or an empty one is taken for none: its length is 0, and `if cache:` tests the length. Write "
-         "attention(norm_1(x), cache).", each=("None", "cache if cache else None")),
+         "Each chunk is read as if nothing came before it, and the caller's cache stays empty. Either it is not passed "
+         "on, or a copy of it or a new one is, or an empty one is taken for none: its length is 0, and `if cache:` tests "
+         "the length. Write attention(norm_1(x), cache).", each=("None", "cache if cache else None")),
+    edit(f"x = {ATTENDED}", f"cache is None or cache.reset()\n        x = {ATTENDED}",
+         "Each call empties the cache, so each chunk is read as if nothing came before it. Whoever made the cache "
+         "decides when a new text begins: leave it as it comes."),
+    edit(f"x = {ATTENDED}", f"self.attention(self.norm_1(x), cache)\n        x = {ATTENDED}",
+         "The attention is called twice. Each call appends its keys and values, so the cache holds every token twice, "
+         "and positions go wrong. Call it once, and keep the result in a variable."),
     edit("self.norm_1(x), cache", "self.norm_1(x), self.kept if cache is None else cache",
          "Called twice on the same x, the block gives two results: it keeps something between calls, such as a cache "
          "of its own. With cache=None nothing is kept.", see=LLAMA,
@@ -1114,7 +1186,8 @@ LlamaBlock.mistakes(
     edit("n_kv_heads, base)", "n_kv_heads)",
          "base is not passed to the attention, so RoPE uses 10000 whatever the model was trained with."),
     edit("norm_1 = RMSNorm(d_model, eps)", "norm_1 = RMSNorm(d_model)",
-         "eps is not passed to the norms. Models differ in it: RMSNorm(d_model, eps).",
+         "eps does not reach the norms. `__init__` gives it to them, RMSNorm(d_model, eps), and `forward` calls them, "
+         "norm_1(x): `rms_norm(x, weight)` alone would take the default.",
          also={"norm_2 = RMSNorm(d_model, eps)": "norm_2 = RMSNorm(d_model)"}),
     edit("norm_1 = RMSNorm(d_model, eps)", "norm_1 = nn.LayerNorm(d_model, eps, bias=False)",
          "The norms subtract the mean. Llama's norm is RMSNorm, which only divides by the size.", see=RMS_NORM,

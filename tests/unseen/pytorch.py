@@ -43,7 +43,7 @@ UNSEEN = {
         (changed(step_that_clears_one_by_one, "loss = ", "model.eval()\n    loss = ", "return",
          "model.train()\n    return"),
          "evaluation mode"),
-        (row_by_row, None),
+        (row_by_row, "Each row of the batch"),
         (and_then(lambda loss: loss ** 0.5), None),
         (and_then(print), None),
     ]

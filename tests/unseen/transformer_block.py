@@ -128,7 +128,8 @@ UNSEEN = {
         (KeepsTheCausalMask, None),
     ],
     "LlamaBlock": [
-        (changed(LlamaWithPytorchsNorms, "h = x", "self.attention(self.norm_1(x), cache=cache)\n        h = x"), None),
+        (changed(LlamaWithPytorchsNorms, "h = x", "self.attention(self.norm_1(x), cache=cache)\n        h = x"),
+         "every token twice"),
         (changed(LlamaWithPytorchsNorms, ", eps=eps)", ")"), None),
     ],
 }

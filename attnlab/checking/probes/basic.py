@@ -15,6 +15,7 @@ from attnlab.checking.probes.class_as_function import ClassAsFunction, ProbeErro
 
 FIRST = "called first"
 MOVED = "When one input is replaced, the wrong entries of the result change"
+UNSTEADY = "Called again on the same input, it gives another result, so this cannot show what an input changes"
 
 
 class Call(Probe):
@@ -226,6 +227,8 @@ class Refusal(Probe):
 def _moved(found) -> str:
     """Which entries moved that should not have, or did not although they should."""
     got, expected = np.asarray(found.got), np.asarray(found.expected)
+    if isinstance(found.got, str) and found.got == UNSTEADY:
+        return UNSTEADY
     if got.dtype != bool or got.shape != expected.shape:
         return f"When one input is replaced, the result has another form: {str(found.got)[:80]}"
     if not got.any():
@@ -239,36 +242,54 @@ def _moved(found) -> str:
     return "When one input is replaced, " + ", and ".join(counts)
 
 
+def _moved_discreetly(found) -> str:
+    return UNSTEADY if isinstance(found.got, str) and found.got == UNSTEADY else MOVED
+
+
 class Sensitivity(Probe):
-    """Which entries of the result differ when one input is replaced; of several outputs, those of the first."""
+    """Which entries of the result differ when one input is replaced; of several outputs, those of the first.
+
+    The answer is also called on the first inputs again: where something is drawn at random, a difference says nothing.
+    """
 
     name = "moved"
     not_shown = frozenset({"replacement"})
     parts = {
-        "moved": Part(_moved, MOVED, verdict=True, symptom=False),
-        "moved clearly": Part(_moved, MOVED, verdict=True),
+        "moved": Part(_moved, _moved_discreetly, verdict=True, symptom=False),
+        "moved clearly": Part(_moved, _moved_discreetly, verdict=True),
     }
 
     def hint_fits(self, found, case):
         got, expected = np.asarray(found.got), np.asarray(found.expected)
+        if isinstance(found.got, str) and found.got == UNSTEADY:
+            return False
         return got.dtype != bool or got.shape != expected.shape or bool((got & ~expected).any())
 
     def call(self, f, **inputs):
         return {"result": f(**copy.deepcopy(inputs))}
 
     def ask(self, *, name, replacement, **inputs):
-        return [inputs, {**inputs, name: replacement}]
+        return [inputs, {**inputs, name: replacement}, inputs]
 
     def conclude(self, raw, used, **case):
-        first, second = (_first_output(seen["result"]) for seen in raw)
+        first, second, again = (_first_output(seen["result"]) for seen in raw)
+        if first.shape != again.shape or _differ(first, again)[1].any():
+            return {"moved": UNSTEADY, "moved clearly": UNSTEADY}
         if first.shape != second.shape:
             shapes = f"shape {first.shape} became {second.shape}"
             return {"moved": shapes, "moved clearly": shapes}
-        clearly = differs = first != second
-        if first.dtype.kind in "fc":
-            half = np.sqrt(np.finfo(first.dtype).eps)
-            clearly = differs & ~np.isclose(first, second, rtol=half, atol=half)
+        differs, clearly = _differ(first, second)
         return {"moved": differs, "moved clearly": clearly}
+
+
+def _differ(first, second) -> tuple[np.ndarray, np.ndarray]:
+    """Where two arrays of one shape differ, and where by more than rounding. nan and nan are the same."""
+    clearly = differs = first != second
+    if first.dtype.kind in "fc" and second.dtype.kind in "fc":
+        differs = differs & ~(np.isnan(first) & np.isnan(second))
+        half = np.sqrt(np.finfo(first.dtype).eps)
+        clearly = differs & ~np.isclose(first, second, rtol=half, atol=half)
+    return differs, clearly
 
 
 def _first_output(out):
