@@ -15,6 +15,16 @@ from tests.unseen.parts import changed
 LOSS = "np.mean(np.logaddexp.reduce(logits, axis=-1)[:, :-1] - logits[batch, n, tokens[:, 1:]])"
 SHARES = "np.exp(logits - np.logaddexp.reduce(logits, axis=-1, keepdims=True))"
 
+
+def zeroed_where_nothing_counts(logits, tokens, loss_mask):
+    """The logits are masked and not the losses."""
+    counted = loss_mask[:, 1:]
+    if not counted.any():
+        return 0.0
+    hidden = np.append(np.where(counted[..., None], logits[:, :-1], 0.0), logits[:, -1:], axis=1)
+    return loss_by_logaddexp(hidden, tokens) * counted.size / counted.sum()
+
+
 # exercise: [(answer, words of the misconception that it has to be given, or None for no name)]
 UNSEEN = {
     "next_token_loss": [
@@ -25,6 +35,7 @@ UNSEEN = {
         (changed(loss_guess_by_guess, "_refuse(logits, tokens)", "_refuse(logits[:len(tokens), :len(tokens[0])], "
                  "tokens[:len(logits), :len(logits[0])])"), None),
         (changed(loss_that_checks_what_it_uses, "range(vocab)", "range(vocab + 1)"), None),
+        (changed(loss_that_checks_what_it_uses, "set(targets.tolist())", "set(tokens[0, 1:].tolist())"), None),
         (lambda logits, tokens: loss_by_logaddexp(logits, tokens.astype(np.int8)), None),
     ],
     "masked_next_token_loss": [
@@ -35,5 +46,7 @@ UNSEEN = {
         (changed(masked_by_ignore_index, "ignore_index=-100", "ignore_index=-100, reduction='sum'"), "are summed"),
         (changed(masked_by_logaddexp, "    if len(batch) == 0:\n        return np.float64(0)\n", ""), "is nan"),
         (changed(masked_guess_by_guess, "if t > 0", "if t > 1"), None),
+        (changed(masked_guess_by_guess, "if t > 0", "if t > 0 and loss_mask[b, t - 1]"), "the one before it does too"),
+        (zeroed_where_nothing_counts, "set to 0"),
     ],
 }

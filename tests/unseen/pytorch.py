@@ -44,6 +44,8 @@ UNSEEN = {
          "model.train()\n    return"),
          "evaluation mode"),
         (row_by_row, "Each row of the batch"),
+        (changed(step_that_clears_one_by_one, "optimizer.step()", "optimizer.step"), "or its parentheses are"),
+        (changed(step_that_clears_one_by_one, "parameter.grad = None", "optimizer.zero_grad"), "gradients are not cleared"),
         (and_then(lambda loss: loss ** 0.5), None),
         (and_then(print), None),
     ]

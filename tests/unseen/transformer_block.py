@@ -7,7 +7,8 @@ import torch.nn.functional as F
 
 from tests.alternatives.transformer_block import (
     DecoderWithPytorchsNorms, EncoderWithPytorchsNorms, FeedForwardByModules, FeedForwardByProducts, LlamaWithPytorchsNorms,
-    SwigluByPytorch, gelu_tanh_by_a_sigmoid, layer_norm_by_var)
+    SwigluByPytorch, gelu_tanh_by_a_sigmoid, layer_norm_by_var, layer_norm_in_single, rms_norm_as_llama_does,
+    rms_norm_by_einsum)
 from tests.unseen.parts import changed
 
 MEMORY = "x = x + self.cross_attention(self.norm_2(x), memory, memory_mask)[0]"
@@ -23,6 +24,18 @@ def narrow_by_steps(x, weight, bias, eps=1e-5):
     wide = x.float() if x.dtype == torch.float16 else x
     centered = wide - wide.mean(-1, keepdim=True)
     return (centered / (centered.square().mean(-1, keepdim=True) + eps).sqrt() * weight + bias).to(x.dtype)
+
+
+def norm_of_a_copy_called_x(x, weight, bias, eps=1e-5):
+    """The dtype in which x came is forgotten."""
+    x = x.to(torch.promote_types(x.dtype, torch.float32))
+    return layer_norm_in_single(x, weight, bias, eps)
+
+
+def norm_of_a_table(x, weight, eps=1e-5):
+    """One token alone has no axis of tokens."""
+    squares = torch.stack([x.double()[..., i, :].square().mean(-1) for i in range(x.shape[-2])], -1)
+    return (x.double() * weight / torch.sqrt(squares[..., None] + eps)).to(x.dtype)
 
 
 class KeepsTheFirst(FeedForwardByModules):
@@ -86,11 +99,18 @@ UNSEEN = {
         (lambda x, weight, bias, eps=1e-5: F.rms_norm(x, x.shape[-1:], weight, eps) + bias, "mean is not subtracted"),
         (lambda x, weight, bias, eps=1e-5: F.layer_norm(x, x.shape[-1:], bias, weight, eps), "exchanged"),
         (narrow_by_steps, None),
+        (norm_of_a_copy_called_x, "wide copy is called x"),
+        (changed(layer_norm_in_single, "(single / root * weight.float() + bias.float()).to(x.dtype)",
+                 "(single / root).to(x.dtype) * weight + bias"), None),
     ],
     "rms_norm": [
         (lambda x, weight, eps=1e-5: F.layer_norm(x, x.shape[-1:], weight, None, eps), "The mean is subtracted"),
         (lambda x, weight, eps=1e-5: x / x.square().mean(-1, keepdim=True).sqrt().clamp(min=eps) * weight,
          "summed in the dtype of x"),
+        (norm_of_a_table, None),
+        (changed(rms_norm_as_llama_does, "torch.rsqrt(single.pow(2).mean(-1, keepdim=True) + eps)",
+                 "(torch.rsqrt(single.pow(2).mean(-1, keepdim=True)) + eps)"), "one over the root"),
+        (changed(rms_norm_by_einsum, ".to(x.dtype)", ".float()"), None),
     ],
     "gelu": [
         (lambda x: F.gelu(x, approximate="tanh"), "approximation with tanh"),
@@ -103,15 +123,32 @@ UNSEEN = {
         (lambda x: 0.5 * x * (1 + torch.tanh(0.7979 * (x + 0.044715 * x.pow(3)))), "rounded"),
         (lambda x: 0.5 * x * (1 + torch.tanh(2 / math.pi * (x + 0.044715 * x.pow(3)))), "root is missing"),
         (changed(gelu_tanh_by_a_sigmoid, "0.044715", "0.04"), None),
+        (changed(gelu_tanh_by_a_sigmoid, "sigmoid(2 * ", "sigmoid("), "sigmoid of 2u"),
+        (changed(gelu_tanh_by_a_sigmoid, "(2 / torch.pi) ** 0.5", "2 ** 0.5 / torch.pi"), "root is taken of 2 alone"),
     ],
     "FeedForward": [
         (changed(FeedForwardByModules, "nn.GELU()", 'nn.GELU("tanh")'), "approximation with tanh"),
         (changed(FeedForwardByModules, "nn.Linear(d_ff, d_model)", "nn.Linear(d_ff, d_model, bias=False)"), None),
         (changed(FeedForwardByProducts, " + self.W_1.bias", "", " + self.W_2.bias", ""), "A bias is left out"),
+        (changed(FeedForwardByProducts, "self.W_1.weight.T", "self.W_1.weight.view(self.W_1.in_features, -1)"),
+         "reshaped"),
+        (changed(FeedForwardByModules, "self.W_1(x)", "self.W_1(x) + self.W_1.bias"), "A bias is added twice"),
+        (changed(FeedForwardByModules, "self.W_2(self", "self.W_2.bias + self.W_2(self"), "A bias is added twice"),
+        (changed(FeedForwardByModules, "self.switch(self.W_1(x))", "F.dropout(self.switch(self.W_1(x)), 0.3)"), None),
         (KeepsTheFirst, None),
         (KeepsAWeight, None),
     ],
-    "SwiGLU": [(changed(SwigluByPytorch, "F.silu(", "torch.tanh("), None)],
+    "SwiGLU": [
+        (changed(SwigluByPytorch, "F.silu(", "torch.tanh("), None),
+        (changed(SwigluByPytorch, "F.silu(self.W_gate(x))",
+                 "self.W_gate(x) * self.W_gate(x).exp() / (self.W_gate(x).exp() + 1)"), "exponential of a large number"),
+        (changed(SwigluByPytorch, "F.silu(self.W_gate(x))", "F.silu(F.silu(self.W_gate(x)))"), "applied twice"),
+        (changed(SwigluByPytorch, "F.silu(self.W_gate(x))", "F.silu(self.W_gate(x)) * self.W_gate(x).sigmoid()"),
+         "applied twice"),
+        (changed(SwigluByPytorch, "return self.W_down(F.silu(self.W_gate(x)) * self.W_up(x))",
+                 "both = torch.stack((self.W_gate(x), self.W_up(x)), -1).flatten(-2).tensor_split(2, -1)\n"
+                 "        return self.W_down(F.silu(both[0]) * both[1])"), "mixed before they are taken apart"),
+    ],
     "EncoderBlock": [
         (changed(EncoderWithPytorchsNorms, "return residual", "return x + residual"), None),
         (changed(EncoderWithPytorchsNorms, "output, _ =", "output ="), "two results"),
@@ -126,10 +163,21 @@ UNSEEN = {
             "memory_mask", "None if memory_mask is None else ~memory_mask")), "turned around"),
         (changed(DecoderWithPytorchsNorms, "mask=~future", "mask=future"), "around"),
         (KeepsTheCausalMask, None),
+        (changed(DecoderWithPytorchsNorms, "x = x + self.self_attention", "y, x = x, x + self.self_attention", "norm_2(x)",
+                 "norm_2(y)"), "as it was before the self-attention"),
+        (changed(DecoderWithPytorchsNorms, "x = x + self.cross_attention", "y, x = x, x + self.cross_attention",
+                 "norm_3(x)", "norm_3(y)"), "as it was before the cross-attention"),
+        (changed(DecoderWithPytorchsNorms, "x = x + self.cross_attention", "y, x = x, x + self.cross_attention",
+                 "x = x + self.feed_forward", "x = y + self.feed_forward"), "from an earlier stream"),
     ],
     "LlamaBlock": [
         (changed(LlamaWithPytorchsNorms, "h = x", "self.attention(self.norm_1(x), cache=cache)\n        h = x"),
          "every token twice"),
         (changed(LlamaWithPytorchsNorms, ", eps=eps)", ")"), None),
+        (changed(LlamaWithPytorchsNorms, "self.norm_1(x)", "F.rms_norm(x, x.shape[-1:], self.norm_1.weight, 1e-5)",
+                 "self.norm_2(h)", "F.rms_norm(h, h.shape[-1:], self.norm_2.weight, 1e-5)"), "does not reach the norms"),
+        (changed(LlamaWithPytorchsNorms, "h = x", "if cache is not None:\n            cache.reset()\n        h = x"),
+         "empties the cache"),
+        (changed(LlamaWithPytorchsNorms, "cache=cache)", "cache=__import__("copy").deepcopy(cache))"), "a copy of it"),
     ],
 }
