@@ -457,8 +457,8 @@ def _precision(known):
         if near(bound / 10 if few else bound) and not (shows and near(shows)):
             more = any(near_one(*each, shows) for each in known) if shows else False
             words = (
-                f"The numbers are right to {'' if more else 'about '}{digits} digits{' or more' if more else ''}, as if "
-                f"something on the way was computed in {name} "
+                f"The numbers are right to {'' if more else 'about '}{digits} digits{' or more' if more else ''}, as "
+                f"if something on the way was computed in {name} "
                 "precision, or rounded, or something small was added."
             )
             return Relation("precision", words, words)

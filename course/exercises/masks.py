@@ -236,8 +236,8 @@ padding_mask.mistakes(
     edit("lengths[:, None, None]", "np.full_like(lengths, lengths.max())[:, None, None]",
          "Every sentence gets the largest length, so shorter ones keep their padding. Each row needs its own."),
     edit("np.arange(max_len)", "np.arange(lengths.max())",
-         "The mask is as wide as the longest sentence, whatever max_len is. The batch may be wider than that: there are "
-         "max_len positions."),
+         "The mask is as wide as the longest sentence, whatever max_len is. The batch may be wider than that: there "
+         "are max_len positions."),
     edit(REAL, f"({REAL}).astype(float)",
          "The pattern is right, but it is made of numbers. A mask holds truth values.", see=MINUS_INFINITY),
     edit(REAL, f"np.where({REAL}, 0.0, -np.inf)",
@@ -589,8 +589,8 @@ def huge(rng):
     "accepts whole numbers as scores",
     points=1,
     rtol=NEARLY,
-    hint="An array of whole numbers can hold neither minus infinity nor the fractions that weights are. np.where makes a "
-    "new array that can; np.zeros_like(scores) does not.",
+    hint="An array of whole numbers can hold neither minus infinity nor the fractions that weights are. np.where makes "
+    "a new array that can; np.zeros_like(scores) does not.",
 )
 def whole_numbers(rng):
     yield dict(scores=rng.integers(-3, 4, size=(3, 5)) + np.arange(5), mask=SOME)

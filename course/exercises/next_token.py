@@ -89,7 +89,8 @@ next_token_loss.refuses(
     title="refuses targets outside the vocabulary, and tokens that do not fit the logits",
     rtol=NEARLY,
     hint="Raise ValueError when there is nothing to predict, when logits and tokens differ in batch or length, and "
-    "for a target below 0 or not below the size of the vocabulary. NumPy takes -1 for the last column without an error.",
+    "for a target below 0 or not below the size of the vocabulary. NumPy takes -1 for the last column, without an "
+    "error.",
 )
 next_token_loss.unchanged(
     lambda rng: dict(logits=rng.normal(size=(2, 3, 4)), tokens=_ids(rng, 2, 3, 4)),
@@ -326,8 +327,8 @@ masked_next_token_loss.unchanged(
 
 PICKED = "losses[counted].mean()"
 ZEROED = (
-    "The logits of guesses that do not count are set to 0. Such a guess still has a loss, log of the vocabulary, and it "
-    "is still in the sum. Leave the logits, and pick the losses that count before you add them up."
+    "The logits of guesses that do not count are set to 0. Such a guess still has a loss, log of the vocabulary, and "
+    "it is still in the sum. Leave the logits, and pick the losses that count before you add them up."
 )
 CUT = "logits[..., :-1, :], tokens[..., 1:, None], loss_mask[..., 1:]"
 

@@ -140,8 +140,8 @@ ZERO_GRAD, LOSS = "optimizer.zero_grad()", "loss_fn(model(x), y)"
 
 training_step.mistakes(
     edit(ZERO_GRAD, "pass",
-         "The gradients are not cleared: `optimizer.zero_grad()` is missing, or its parentheses are. `backward` adds to "
-         "what is in `.grad` already, so the step also follows the gradients of all batches before it.", see=CLEAR),
+         "The gradients are not cleared: `optimizer.zero_grad()` is missing, or its parentheses are. `backward` adds "
+         "to what is in `.grad` already, so the step also follows the gradients of all batches before it.", see=CLEAR),
     edit("optimizer.step()", "optimizer.zero_grad(); optimizer.step()",
          "The gradients are cleared between `backward` and `step`, so the optimizer finds none, and nothing moves. "
          "Clear them before `backward`.", see=CLEAR, also={ZERO_GRAD: "pass"}),

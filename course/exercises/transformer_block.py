@@ -134,9 +134,9 @@ NARROW_NUMBERS = dict(
     probe=probes.widened,
     rtol=0.02,
     atol=0.02,
-    hint="float16 and bfloat16 are both narrower than float32: float16 ends at 65,504, and the square of 256 is larger; "
-    "bfloat16 keeps two or three digits. For both, take `x.to(torch.float32)` first, and convert the result back with "
-    "`.to(x.dtype)`.",
+    hint="float16 and bfloat16 are both narrower than float32: float16 ends at 65,504, and the square of 256 is "
+    "larger; bfloat16 keeps two or three digits. For both, take `x.to(torch.float32)` first, and convert the result "
+    "back with `.to(x.dtype)`.",
 )
 
 
@@ -520,8 +520,8 @@ _declare_network(
 )
 
 RESHAPED = (
-    "A weight is reshaped where it should be transposed. nn.Linear(a, b) keeps its weight as (b, a); `reshape` and `view` "
-    "leave the numbers in their order and only cut the rows elsewhere. Call the map, or write x @ weight.T."
+    "A weight is reshaped where it should be transposed. nn.Linear(a, b) keeps its weight as (b, a); `reshape` and "
+    "`view` leave the numbers in their order and only cut the rows elsewhere. Call the map, or write x @ weight.T."
 )
 MIDDLE_RESHAPED = "gelu(x @ self.W_1.weight.reshape(self.W_1.weight.T.shape) + self.W_1.bias)"
 W_2_RESHAPED = "self.W_2.weight.reshape(self.W_2.weight.T.shape)"
@@ -589,19 +589,20 @@ SwiGLU.mistakes(
     edit(SILU, "gate", "SiLU is missing: the two maps are multiplied as they are. The gate is silu(W_gate of x)."),
     edit(SILU, "torch.sigmoid(gate)",
          "The gate is a sigmoid. That is GLU, the older one; in SwiGLU it is SiLU, a * sigmoid(a)."),
-    edit("torch.sigmoid(gate)", "{}",
-         "The exponential of a large number is infinite, from 89 on in float32 and from 710 on in float64, and infinity "
-         "divided by infinity is nan. `torch.sigmoid` and `F.silu` do not overflow.",
-         each=("(torch.exp(gate) / (1 + torch.exp(gate)))",)),
+    edit("torch.sigmoid(gate)", "(torch.exp(gate) / (1 + torch.exp(gate)))",
+         "The exponential of a large number is infinite, in float32 above 88 and in float64 above 709, and infinity "
+         "divided by infinity is nan. `torch.sigmoid` and `F.silu` do not overflow."),
     edit(SILU, "{}",
          "SiLU, or its sigmoid, is applied twice. F.silu(a) is a * sigmoid(a) already: nothing is left to multiply by.",
-         each=(f"nn.functional.silu({SILU})", f"({SILU}) * torch.sigmoid(gate)", f"gate * torch.sigmoid({SILU})",
-               f"gate * ({SILU})")),
-    edit("self.W_down(opened * self.W_up(x))", "{}",
-         "The numbers of both maps are mixed before they are taken apart: `stack(..., dim=-1)` puts a number of the gate "
-         "and one of W_up in turn, and `chunk` cuts in the middle. With `torch.cat`, the first half is the gate again.",
-         each=("self.W_down(nn.functional.silu(mixed[..., : mixed.shape[-1] // 2]) * mixed[..., mixed.shape[-1] // 2 :])",),
-         also={"opened = ": "mixed = torch.stack([gate, self.W_up(x)], dim=-1).flatten(-2)\n        opened = "}),
+         each=(f"nn.functional.silu({SILU})", f"({SILU}) * torch.sigmoid(gate)", f"gate * torch.sigmoid({SILU})")),
+    edit(SILU, f"gate * ({SILU})",
+         "SiLU is multiplied by its argument once more. F.silu(a) is a * sigmoid(a) already."),
+    edit("self.W_down(opened * self.W_up(x))", "self.W_down(nn.functional.silu(mixed[0]) * mixed[1])",
+         "The numbers of both maps are mixed before they are taken apart: `stack(..., dim=-1)` puts a number of the "
+         "gate and one of W_up in turn, and `chunk` cuts in the middle. With `torch.cat`, the first half is the gate "
+         "again.",
+         also={"opened = ":
+               "mixed = torch.stack([gate, self.W_up(x)], dim=-1).flatten(-2).tensor_split(2, -1)\n        opened = "}),
     edit(SILU, "gelu(gate)", "The gate is GELU. That is GEGLU; in SwiGLU it is SiLU."),
     edit(SILU, "torch.relu(gate)", "The gate is ReLU. That is ReGLU; in SwiGLU it is SiLU."),
     edit(GATED, "nn.functional.silu(gate * self.W_up(x))",
@@ -1171,8 +1172,8 @@ LlamaBlock.mistakes(
 LlamaBlock.mistakes(
     edit("self.norm_1(x), cache", "self.norm_1(x), {}",
          "Each chunk is read as if nothing came before it, and the caller's cache stays empty. Either it is not passed "
-         "on, or a copy of it or a new one is, or an empty one is taken for none: its length is 0, and `if cache:` tests "
-         "the length. Write attention(norm_1(x), cache).", each=("None", "cache if cache else None")),
+         "on, or a copy of it or a new one is, or an empty one is taken for none: its length is 0, and `if cache:` "
+         "tests the length. Write attention(norm_1(x), cache).", each=("None", "cache if cache else None")),
     edit(f"x = {ATTENDED}", f"cache is None or cache.reset()\n        x = {ATTENDED}",
          "Each call empties the cache, so each chunk is read as if nothing came before it. Whoever made the cache "
          "decides when a new text begins: leave it as it comes."),

@@ -178,6 +178,6 @@ UNSEEN = {
                  "self.norm_2(h)", "F.rms_norm(h, h.shape[-1:], self.norm_2.weight, 1e-5)"), "does not reach the norms"),
         (changed(LlamaWithPytorchsNorms, "h = x", "if cache is not None:\n            cache.reset()\n        h = x"),
          "empties the cache"),
-        (changed(LlamaWithPytorchsNorms, "cache=cache)", "cache=__import__("copy").deepcopy(cache))"), "a copy of it"),
+        (changed(LlamaWithPytorchsNorms, "cache=cache)", "cache=__import__('copy').deepcopy(cache))"), "a copy of it"),
     ],
 }
