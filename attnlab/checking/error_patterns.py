@@ -455,7 +455,7 @@ def _precision(known):
 
     for name, digits, bound, shows in _NARROWER.get(dtypes.pop(), ()):
         if near(bound / 10 if few else bound) and not (shows and near(shows)):
-            more = any(near_one(*each, shows) for each in known) if shows else False
+            more = any(near_one(case, a, b, shows) for case, a, b in known) if shows else False
             words = (
                 f"The numbers are right to {'' if more else 'about '}{digits} digits{' or more' if more else ''}, as "
                 f"if something on the way was computed in {name} "
