@@ -166,6 +166,18 @@ def test_moved_looks_at_the_first_of_several_outputs_and_at_shapes():
     assert "shape (2,) became (1,)" in seen("moved", lambda x: x, name="x", replacement=X[:1], x=X)["moved"]
 
 
+def test_nan_in_the_same_place_is_not_a_change():
+    one, other = np.array([1.0, 2.0]), np.array([1.2, 9.0])
+    got = seen("moved", lambda x: np.where(x > 1.5, np.nan, x), name="x", replacement=other, x=one)
+    assert got["moved"].tolist() == got["moved clearly"].tolist() == [True, False]
+
+
+def test_where_results_are_drawn_at_random_nothing_is_said_about_what_moves():
+    rng = np.random.default_rng(1)
+    got = seen("moved", lambda x: x + rng.normal(size=2), name="x", replacement=2 * X, x=X)
+    assert "it gives another result" in got["moved"] and got["moved clearly"] == got["moved"]
+
+
 def test_moved_gives_each_call_inputs_of_its_own():
     def spoil(x, y):
         y += 1
