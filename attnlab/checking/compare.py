@@ -80,17 +80,20 @@ def _dicts(expected, got, rtol, atol, place):
 
 
 def _sequences(expected, got, rtol, atol, place):
-    if not isinstance(got, (tuple, list)):
-        return Difference(
-            "type", f"{place} should be {len(expected)} values, returned together, not {kind_of(got)}", expected, got
-        )
-    if len(got) != len(expected):
-        return Difference("type", f"{place} should be {len(expected)} values, not {len(got)}", expected, got)
+    if not isinstance(got, (tuple, list)) or len(got) != len(expected):
+        return Difference("type", several_words(len(expected), got, place), expected, got)
     for i, (one, other) in enumerate(zip(expected, got)):
         found = difference(one, other, rtol, atol, f"value {i + 1} of {len(expected)}")
         if found:
             return found
     return None
+
+
+def several_words(count: int, got, place: str = "the result") -> str:
+    """The words where several values were asked for, and one or another number of them came."""
+    together = isinstance(got, (tuple, list))
+    came = str(len(got)) if together else kind_of(got)
+    return f"{place} should be {count} values, {'' if together else 'returned together, '}not {came}"
 
 
 def _numbers(expected, got, rtol, atol, place):

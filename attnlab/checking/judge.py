@@ -259,7 +259,7 @@ def say_what_is_without_merit(finding: Finding, evidence: Evidence, p: int) -> b
         return False
     words = evidence.probe(p).merit_words(evidence.failure(p)[0])
     if words:
-        finding.detail, finding.hint = words, ""
+        finding.detail, finding.hint, finding.observed = words, "", True
     return bool(words)
 
 
@@ -317,8 +317,8 @@ def drop_hints_beside_the_point(report: Report, evidence: Evidence) -> None:
     """Drop hints that would mislead.
 
     That is so where nothing came or counts, where too much is refused, where the probe says that they are about another
-    failure, and where the failure is not about what this property alone asks for, but is without an explanation in an
-    earlier property too.
+    failure, where the right numbers came in another shape, and where the failure is not about what this property alone
+    asks for, but is without an explanation in an earlier property too.
     """
     is_first = True
     for p, finding in enumerate(report.findings):
@@ -328,6 +328,7 @@ def drop_hints_beside_the_point(report: Report, evidence: Evidence) -> None:
         part = evidence.part(p)
         refuses_too_much = part.error and found.expected == "nothing"
         beside = found.kind in {"no answer", "idle"} or not evidence.probe(p).hint_fits(found, case)
+        beside = beside or found.kind == "shape" and _right_but_for_shape(evidence.properties[p], found)
         if beside or refuses_too_much or part.common and not is_first:
             finding.hint = ""
         is_first = False
@@ -423,6 +424,14 @@ def _right_but_for_dtype(prop: Property, expected: Result, got: Outcome | None) 
     if got is None or "value" not in got:
         return False
     return within_tolerance(expected["value"], _cast(got["value"], expected["value"]), prop["rtol"], prop["atol"])
+
+
+def _right_but_for_shape(prop: Property, found: Difference) -> bool:
+    """Whether an array differs in its shape alone: the same numbers, in the same order."""
+    wanted, came = as_array(found.expected), as_array(found.got)
+    if wanted is None or came is None or not wanted.size or wanted.size != came.size:
+        return False
+    return within_tolerance(wanted.ravel(), came.ravel(), prop["rtol"], prop["atol"])
 
 
 def _cast(value: Any, like: Any) -> Any:

@@ -94,7 +94,7 @@ def notes(report: Report):
     and of results that are only numbers the first alone is told. A sentence (an exception that is raised everywhere, a
     missing `return`) is not repeated.
     """
-    told, shown, any_passed = set(), False, any(finding.passed for finding in report.findings)
+    told, owed, shown, any_passed = set(), set(), False, any(finding.passed for finding in report.findings)
     numbers_told = False
     for finding in report.findings if _judged(report) else []:
         if finding.passed:
@@ -106,16 +106,32 @@ def notes(report: Report):
         numbers = finding.kind == "value" and not (finding.misconception or finding.observed)
         if again or numbers and not finding.fact and numbers_told:
             what = "the same mistake" if again else "other numbers"
-            yield finding, f"{finding.title} ({', '.join(filter(None, [what, _kept(finding)]))})", [], []
+            more = _kept(finding) or "paid for here" * (sentence in owed)
+            yield finding, f"{finding.title} ({', '.join(filter(None, [what, more]))})", [], []
             continue
         told.add(sentence)
+        if finding.follows:
+            owed.add(sentence)
         numbers_told = numbers_told or numbers
         # A hint on how to get the numbers right does not help if there were no numbers at all.
         astray = finding.kind in {"none", "type", "dtype", "refused"} or finding.kind == "error" and not any_passed
         hint = [f"Hint: {finding.hint}"] if finding.hint and not finding.misconception and not astray else []
-        kept = [f"Paid for in another line: {_kept(finding)}."] if _kept(finding) else []
+        kept = [f"Paid for in {_payer(report.findings, finding)}: {_kept(finding)}."] if _kept(finding) else []
         yield finding, finding.title, [part for part in (finding.fact, said, *hint, *kept) if part], lines * (not shown)
         shown = shown or bool(lines)
+
+
+def _payer(findings: list[Finding], finding: Finding) -> str:
+    """Where the line is that has paid for a mistake, as seen from one that has not."""
+    place = next(i for i, each in enumerate(findings) if each is finding)
+    paid = [
+        i
+        for i, each in enumerate(findings)
+        if not each.passed
+        and not each.follows
+        and (each.misconception, each.fact) == (finding.misconception, finding.fact)
+    ]
+    return "another line" if len(paid) != 1 else "a line below" if paid[0] > place else "a line above"
 
 
 def _kept(finding: Finding) -> str:

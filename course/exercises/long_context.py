@@ -14,7 +14,9 @@ from course.kit.cached_layers import (
     EMPTY_CACHE,
     MASK_FROM_0,
     MASK_ON_THE_CPU,
+    MERGED_BY_VIEW,
     NO_GRADIENT,
+    NO_MAXIMUM,
     NOT_MAPPED_BACK,
     OVER_QUERIES,
     OWN_CACHE,
@@ -121,6 +123,15 @@ scaled_rope_frequencies.mistakes(
          "Slow frequencies are multiplied by the factor. They must become smaller, so that a circle takes longer."),
     edit(KEPT, "((1 / low - 1 / turns) / (1 / low - 1 / high)).clamp(0, 1)",
          "The mixture is linear in the wavelength. It is linear in original_length / wavelength."),
+    edit(MIXED, "1 / (kept / theta + (1 - kept) * factor / theta)",
+         "Wavelengths are mixed here. Mix frequencies: the share kept times theta, and the rest times theta / factor. "
+         "The mean of two wavelengths is not the wavelength of the mean."),
+    edit("= rope_frequencies(d_head, base)", "= rope_frequencies(d_head, base) ** 0.5",
+         "The exponent of the frequencies is half of what it should be, before anything is stretched. Pair i has base "
+         "** (-2 i / d_head), which is what `rope_frequencies(d_head, base)` returns."),
+    edit("= rope_frequencies(d_head, base)", "= rope_frequencies(d_head, base) ** 2",
+         "The exponent of the frequencies is twice what it should be, before anything is stretched. Pair i has base "
+         "** (-2 i / d_head), which is what `rope_frequencies(d_head, base)` returns."),
     edit(KEPT, "((turns - 1 / high) / (1 / low - 1 / high)).clamp(0, 1)",
          "The limits are original_length times low and times high. Divide by them: the wavelength is compared with "
          "original_length / low and original_length / high."),
@@ -182,7 +193,7 @@ def latent_structure(rng):
 
 
 @LatentAttention.property(
-    "adds a plain and a rotated score",
+    "adds a plain and a rotated score, however large",
     points=3,
     **ROTATED,
     hint="Norm the latent, make keys and values from it, add plain @ plain and rotated @ rotated, divide by the square "
@@ -191,14 +202,18 @@ def latent_structure(rng):
 def latent_one_head(rng):
     yield _latent_layer(rng, d_model=6, n_heads=1, d_head=3, d_rope=2, d_latent=4, batch=1, n=3)
     yield _latent_layer(rng, d_model=6, n_heads=1, d_head=2, d_rope=4, d_latent=3, batch=2, n=4)
+    large = _latent_layer(rng, d_model=6, n_heads=1, d_head=3, d_rope=2, d_latent=4, batch=1, n=3)
+    large["weights"]["W_q.weight"] *= 1500.0  # exp of a score overflows
+    yield large
 
 
 @LatentAttention.property(
-    "takes each head's rows of W_q in order, and shares the rotated key",
+    "takes each head's rows in order, and shares the rotated key",
     points=2,
     **ROTATED,
     hint="Split the heads first, (batch, n_heads, n, d_head + d_rope), then split the last axis: d_head plain numbers, "
-    "then d_rope rotated ones. The rotated key has one head, and broadcasting serves all.",
+    "then d_rope rotated ones. What W_up_k and W_up_v return is split into heads in the same way. The rotated key has "
+    "one head, and broadcasting serves all.",
 )
 def latent_heads(rng):
     yield _latent_layer(rng, d_model=8, n_heads=3, d_head=3, d_rope=2, d_latent=4, batch=1, n=4)
@@ -335,11 +350,22 @@ LatentAttention.mistakes(
          "that is why it is apart."),
     DEFAULT_BASE,
     POSITIONS_FROM_0,
+    edit(KEY, "apply_rope(self.W_k_rope(x), positions - past, self.base)",
+         "In each chunk the new shared keys are rotated from position 0 on, and the queries from len(cache) on. Both "
+         "have the positions past, past + 1, ..."),
+    edit("split_heads(up(latent[:, 0]), self.n_heads)", "up(latent).reshape(len(x), self.n_heads, -1, self.d_head)",
+         "What W_up_k and W_up_v return is cut into heads by a `reshape` or `view` alone, which mixes tokens and "
+         "heads: cut the last axis, then exchange axes. Use `split_heads`, as for the query."),
+    edit("split_heads(self.W_q(x), self.n_heads)", "self.W_q(x).reshape(len(x), self.n_heads, x.shape[1], -1)",
+         "What W_q returns is cut into heads by a `reshape` or `view` alone, which mixes tokens and heads: cut the "
+         "last axis, then exchange axes. Use `split_heads`."),
     EMPTY_CACHE,
     MASK_FROM_0,
     edit("scores.masked_fill(later, -math.inf)", "scores",
          "The mask is missing: tokens see what comes after them."),
     OVER_QUERIES,
+    NO_MAXIMUM,
+    MERGED_BY_VIEW,
     NOT_MAPPED_BACK,
     edit("latent, key = cache.append(latent, key)", "pass",
          "The cache is given keys and values of all heads. It should keep the latent, from which they are made again.",

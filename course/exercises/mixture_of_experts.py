@@ -48,13 +48,17 @@ def one_or_all(rng):
 
 
 @route.property(
-    "names experts by whole numbers",
+    "names top_k experts by whole numbers, also where logits are equal",
     points=1,
-    probe=probes.whole,
-    hint="The experts are indices, as `topk` returns them: they will pick modules and rows.",
+    probe=probes.chosen,
+    hint="The experts are indices, as `topk` returns them: they will pick modules and rows. Equal logits give equal "
+    "weights, in either order, but no expert comes twice.",
 )
 def whole_experts(rng):
     yield dict(logits=_apart(rng, 3, 5), top_k=2)
+    equal = _apart(rng, 3, 4)
+    equal[0, [0, 2]], equal[1] = 3.0, 0.5
+    yield dict(logits=equal, top_k=2)
 
 
 @route.property(
@@ -85,6 +89,18 @@ route.unchanged(
     title="leaves its input as it was",
     hint="To hide logits by writing minus infinity into them changes the caller's tensor.",
 )
+
+
+def _in_turn(logits, top_k):
+    """One expert after another, hidden by the value of its logit."""
+    values, experts = [], []
+    for _ in range(top_k):
+        value, expert = logits.max(dim=-1, keepdim=True)
+        values.append(value)
+        experts.append(expert)
+        logits = logits.masked_fill(logits == value, -torch.inf)
+    return torch.cat(values, dim=-1), torch.cat(experts, dim=-1)
+
 
 TOP = "logits.topk(top_k, dim=-1)"
 WEIGHTS = "chosen.softmax(dim=-1, dtype=wide).to(logits.dtype)"
@@ -127,8 +143,12 @@ route.mistakes(
          "The experts are floats. They are indices: leave them as the whole numbers that `topk` returns."),
     edit(WEIGHTS, "chosen.exp() / chosen.exp().sum(-1, keepdim=True)",
          "No maximum is subtracted, so large logits overflow. Use torch.softmax."),
+    edit(TOP, "_in_turn(logits, top_k)",
+         "Where logits are equal, all of them leave together as soon as one is chosen, because they are hidden by "
+         "their value. Hide the expert that was chosen, by its index, or use `topk`."),
     edit(WEIGHTS, f"{WEIGHTS}.detach()",
-         "The gradient is cut, so the router would never learn. `.detach()` and NumPy give tensors without one."),
+         "The gradient is cut, so the router would never learn. `torch.no_grad()`, `.detach()` and NumPy give tensors "
+         "without one."),
 )  # fmt: skip
 
 
@@ -238,6 +258,10 @@ MixtureOfExperts.unchanged(
 
 ROUTED = "route(self.router(rows), self.top_k)"
 WEIGHT = "weights[token, choice, None]"
+TOGETHER = (
+    "The tokens of a text are routed together: all take the experts of their mean, or of one of them. Route each token "
+    "by itself."
+)
 OUTPUT = "expert(rows[token])"
 
 MixtureOfExperts.mistakes(
@@ -251,6 +275,9 @@ MixtureOfExperts.mistakes(
          "The experts' outputs are averaged. Each counts by its own weight."),
     edit(WEIGHT, "weights.flip(-1)[token, choice, None]",
          "The weights are those of other experts: their order is not that of the indices."),
+    edit(WEIGHT, "weights[token, 0, None]",
+         "Each expert is weighed by the first weight of its token, so the second choice counts as much as the first. "
+         "`torch.where(experts == e)` returns two indices, which token and which of its choices: use both."),
     edit(ROUTED, f"(part[:, :1] for part in {ROUTED})",
          "Only the best expert of a token is used. A token uses top_k of them."),
     edit(TOP, "logits.topk(top_k, dim=-1, largest=False)",
@@ -268,10 +295,11 @@ MixtureOfExperts.mistakes(
          "Every expert reads all rows, and those that are not its own are multiplied by 0. The numbers are right, but "
          "nothing is saved: call it with its own rows only."),
     edit(WEIGHT, "weights.detach()[token, choice, None]",
-         "The weights are detached, so the router gets no gradient and never learns."),
-    edit("self.router(rows)", "self.router(rows).mean(0, keepdim=True).expand(len(rows), -1)",
-         "The tokens of a text are routed together: all take the experts of their mean, or of the first one. Route "
-         "each of them by itself."),
+         "The weights are detached, or computed under `torch.no_grad()`, so the router gets no gradient and never "
+         "learns."),
+    edit("self.router(rows)", "self.router(rows).mean(0, keepdim=True).expand(len(rows), -1)", TOGETHER),
+    edit("self.router(rows)", "self.router({}).repeat_interleave(x.shape[1], 0)", TOGETHER,
+         each=("x.mean(1)", "x[:, 0]", "x[:, -1]")),
     edit("n_experts, bias=False", "n_experts",
          "The router has a bias. nn.Linear adds one unless you say bias=False."),
     edit("nn.ModuleList(", "list(",

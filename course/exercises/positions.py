@@ -7,6 +7,7 @@ Square cases are there for mistakes that cannot run on anything else.
 import numpy as np
 import torch
 
+from attnlab.checking import probes
 from course.kit.edits import edit
 from course.kit.exercise import Exercise, Written
 from course.kit.generators import normal
@@ -42,7 +43,7 @@ def closed_form(rng):
 
 
 @sinusoidal_encoding.property(
-    "begins at position 0, also when there is one position or none",
+    "works for two positions, for one and for none",
     points=1,
     hint="Row 0 is 0, 1, 0, 1, ...: the sines and cosines of zero. With max_len 0 there are no rows, but still "
     "d_model columns.",
@@ -54,8 +55,9 @@ def short(rng):
 
 
 @sinusoidal_encoding.property(
-    "stays right far along",
+    "stays right far along, and in every call",
     points=1,
+    probe=probes.again,
     atol=1e-10,
     hint="Compute the angles in float64 from the position itself, without rounding or remainders.",
 )
@@ -133,6 +135,9 @@ sinusoidal_encoding.mistakes(
          "All pairs have the same frequency. The exponent is 0 everywhere, perhaps from a division with `//`."),
     edit(SPEEDS, f"({SPEEDS})[::-1]",
          "The lowest frequency comes first. Pair 0 has exponent 0 and so the highest frequency. From there they fall."),
+    edit("np.empty((max_len, d_model))", "np.zeros((max_len, d_model), dtype=int)",
+         "The array holds whole numbers (`dtype=int`), so each sine and cosine that is written into it is cut to 0, 1 "
+         "or -1. Make it of floats: `np.zeros((max_len, d_model))`."),
     edit("return encoding", "return encoding.T",
          "Rows and columns are exchanged. There is one row per position and one column per dimension."),
     edit(" or d_model % 2", "",
@@ -156,12 +161,13 @@ shift_matrix = Exercise(solutions.shift_matrix, section=ROTATION, minutes=10, di
     "shifts any encoding by the offset",
     points=3,
     hint="Write sin(a + b) and cos(a + b) with the sines and cosines of a and of b. The factors of sin(a) and "
-    "cos(a) form the 2 x 2 block of this pair.",
+    "cos(a) form the 2 x 2 block of this pair. (A matrix that is fitted to rows of the encoding loses digits with each "
+    "pair, and from width 10 on it is wrong: slow pairs hardly move within so few rows.)",
 )
 def moves_on(rng):
     yield dict(offset=1, d_model=4)
-    yield dict(offset=int(rng.integers(2, 6)), d_model=_width(rng))
     yield dict(offset=int(rng.integers(4, 12)), d_model=10)
+    yield dict(offset=int(rng.integers(2, 6)), d_model=_width(rng))
 
 
 @shift_matrix.property(
@@ -207,6 +213,12 @@ shift_matrix.mistakes(
     edit(PLACE, "shift[column // 2 :: d_model // 2, column // 2 :: d_model // 2]",
          "Your rotation mixes columns i and i + d_model / 2. In this encoding a pair is side by side, in columns 2i "
          "and 2i + 1, so the blocks are along the diagonal."),
+    edit(PLACE, "shift[column // 2 : column // 2 + 2, column // 2 : column // 2 + 2]",
+         "The blocks overlap, because block i begins in row and column i. Pair i owns rows and columns 2i and 2i + 1, "
+         "so block i begins at 2i."),
+    edit("np.zeros((d_model, d_model))", "np.zeros((d_model, d_model), dtype=int)",
+         "The matrix holds whole numbers (`dtype=int`, perhaps from `np.eye(..., dtype=int)`), so each cosine and sine "
+         "that is written into it is cut to 0, 1 or -1. Make it of floats: `np.zeros((d_model, d_model))`."),
     edit("= offset *", "=",
          "The offset is ignored: this is always the matrix for one step. Multiply each frequency by the offset."),
     edit("= offset *", "= abs(offset) *",
@@ -311,7 +323,11 @@ LearnedPositions.refuses(
     "refuse everything: tokens of width 1, and a table of one row, are broadcast without an error.",
 )
 LearnedPositions.unchanged(
-    lambda rng: dict(**_table(rng, 8, 6), x=normal(rng, 3, 5, 6)),
+    # The table is long, so that rows after those of one call are there for the next.
+    lambda rng: [
+        dict(**_table(rng, 8, 6), x=normal(rng, 3, 5, 6)),
+        dict(**_table(rng, 20, 2), x=normal(rng, 2, 3, 2)),
+    ],
     title="leaves the tokens as they were, and keeps nothing",
     hint="`x += ...` writes into the caller's tensor. Return a new one.",
 )
@@ -463,6 +479,9 @@ def _published_slopes(n_heads):
 
 
 SLOPES = "2.0 ** (-8.0 * np.arange(1, n_heads + 1) / n_heads)"
+WHOLE_EXPONENT = (
+    "The exponent is rounded, perhaps by `//`. With a number of heads that does not divide 8 it is a fraction: use `/`."
+)
 BIAS = "np.where(ahead <= 0, slopes[:, None, None] * ahead, -np.inf)"
 FINITE = (-1e9, -1e4, -1e6, -1e12, -1e30, *(float(np.finfo(dtype).min) for dtype in (np.float32, np.float64)))
 
@@ -484,7 +503,8 @@ alibi_bias.mistakes(
     edit(SLOPES, "1 + 2.0**-8 - np.arange(1, n_heads + 1) / n_heads",
          "The slopes fall in equal steps. They form a geometric series: each is the same fraction of the one before."),
     edit("-8.0 * np.arange(1, n_heads + 1) / n_heads", "-(8.0 * np.arange(1, n_heads + 1) // n_heads)",
-         "The exponent is rounded, perhaps by `//`. With a number of heads that does not divide 8 it is a fraction."),
+         WHOLE_EXPONENT),
+    edit("-8.0 * np.arange(1, n_heads + 1) / n_heads", "-8.0 * np.arange(1, n_heads + 1) // n_heads", WHOLE_EXPONENT),
     edit(SLOPES, f"({SLOPES})[::-1]",
          "The slopes are in reverse: the first head has the steepest."),
     edit(SLOPES, "_published_slopes(n_heads)",

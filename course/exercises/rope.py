@@ -7,6 +7,7 @@ for both directions of rotation: only numbers decide, so nearly all cases are go
 
 import torch
 
+from attnlab.checking import probes
 from course.kit.edits import edit
 from course.kit.exercise import Exercise, Written
 from course.kit.generators import normal
@@ -72,7 +73,7 @@ def other_bases(rng):
 
 
 @rope_frequencies.property(
-    "works for a single pair",
+    "works for a single pair, and for three",
     points=1,
     rtol=1e-5,
     atol=1e-9,
@@ -94,11 +95,18 @@ HALVED = (
     "The exponent is half of what it should be. With 2 i / d_head the frequencies fall almost to 1 / base; yours fall "
     "only to about the root of that."
 )
+ALL_ALIKE = (
+    "All pairs have the frequency 1: their exponent is 0, perhaps because `//` rounds the fraction 2 i / d_head. Use "
+    "`/`."
+)
 FIXED_BASE = "The base is fixed at 10000. It is an argument, since models with long contexts have other bases."
 
 rope_frequencies.mistakes(
     edit("-2.0", "-4.0", DOUBLED),
     edit("-2.0", "-1.0", HALVED),
+    edit(POWER, "base ** -(2.0 * pairs // d_head)", ALL_ALIKE),
+    edit(POWER, "base ** (-2.0 * pairs // d_head)",
+         "All pairs but the first have the frequency 1 / base: `//` rounds the exponent down to -1. Use `/`."),
     edit("-2.0", "2.0",
          "The frequencies grow: the minus of the exponent is missing. Pair 0 has the highest frequency, 1, and every "
          "other pair a lower one."),
@@ -151,8 +159,9 @@ def products(rng):
 
 
 @rope_angles.property(
-    "takes positions as they are: in any order, negative, repeated",
+    "takes positions as they are (in any order, negative, repeated), and leaves them so",
     points=1,
+    probe=probes.again,
     rtol=1e-5,
     atol=1e-7,
     hint="Positions need not be 0 to n - 1. Use the numbers in `positions`, not their count.",
@@ -175,10 +184,11 @@ def angles_of_other_bases(rng):
     points=1,
     rtol=1e-5,
     atol=1e-7,
-    hint="Multiply in float32 from whole numbers. bfloat16 has no 257: it rounds to 256.",
+    hint="Multiply in float32 from whole numbers. bfloat16 has no 257 and float16 no 2049: they round to 256 and 2048.",
 )
 def far_positions(rng):
     yield dict(positions=_whole(256, 257, 300, 301), d_head=4)
+    yield dict(positions=_whole(2048, 2049, int(rng.integers(1100, 2000)) * 2 + 1), d_head=4)
     yield dict(positions=2 * torch.from_numpy(rng.choice(range(500, 4000), size=3, replace=False)) + 1, d_head=6)
 
 
@@ -202,8 +212,8 @@ FROM_THE_FIRST = (
 )
 HALF_PRECISION = (
     "Somewhere positions, frequencies or angles are rounded to half precision. bfloat16 has 8 significant "
-    "bits: beyond 256 it rounds neighbors to the same number. Compute the angles in float32, whatever the "
-    "dtype of x."
+    "bits and float16 has 11: beyond 256 and 2048 they round neighbors to the same number. Compute the angles in "
+    "float32, whatever the dtype of x."
 )
 DEGREES = "Frequencies are in radians per token. Do not convert from or to degrees."
 
@@ -230,6 +240,7 @@ rope_angles.mistakes(
     edit(OUTER, f"{OUTER}.deg2rad()", DEGREES),
     edit("-2.0", "-4.0", DOUBLED, see=SPEEDS),
     edit("-2.0", "-1.0", HALVED, see=SPEEDS),
+    edit("-2.0 * pairs / d_head", "-(2.0 * pairs // d_head)", ALL_ALIKE, see=SPEEDS),
     edit(OUTER, f"{OUTER} % (2 * torch.pi)",
          "Full rotations are removed from the angles. Sines and cosines stay the same, but return the plain product."),
     edit(OUTER, f"{OUTER}.cos()",
@@ -242,6 +253,7 @@ rope_angles.mistakes(
     edit(OUTER, "torch.outer(where.half(), theta.half()).float()", HALF_PRECISION, see=PRECISION),
     edit(OUTER, f"{OUTER}.half().float()", HALF_PRECISION, see=PRECISION),
     edit("where.to(torch", "where.bfloat16().to(torch", HALF_PRECISION, see=PRECISION),
+    edit("where.to(torch", "where.half().to(torch", HALF_PRECISION, see=PRECISION),
 )  # fmt: skip
 
 
@@ -365,6 +377,11 @@ WRITTEN_OVER = (
     "tensors, or work on `x.clone()`."
 )
 
+INVERSE = (
+    "It needs the inverse, `order.argsort()`. Only for d_head 4 is the order its own inverse (and for 2, where nothing "
+    "is moved)."
+)
+
 BOTH_PAIRINGS = (
     edit("= rope_angles(", "= -rope_angles(",
          "It rotates the other way: the minus is at the wrong sine. The new first member is a cos - b sin, the second "
@@ -392,7 +409,8 @@ BOTH_PAIRINGS = (
     edit(TO_DEVICE, f"{TO_DEVICE}.flip(-1)",
          "The slowest pair comes first. Pair 0 is the fastest, with one radian per token.", see=SPEEDS),
     edit(TO_DEVICE, f"{TO_DEVICE}[:, :1]",
-         "All pairs have the frequency of the first. Each has its own column of the table of angles.", see=SPEEDS),
+         "All pairs have the frequency of the first. Each has its own column of the table of angles (and its own "
+         "exponent, which `//` would round to 0).", see=SPEEDS),
     edit(TO_DEVICE, f"{TO_DEVICE}.deg2rad()", DEGREES),
     edit(TO_DEVICE, f"{TO_DEVICE}.rad2deg()", DEGREES),
     edit("cosine, sine =", "x = x.transpose(-2, -3) if x.ndim > 2 else x\n    cosine, sine =",
@@ -404,7 +422,9 @@ BOTH_PAIRINGS = (
          HALF_PRECISION, see=PRECISION),
     edit(TO_DEVICE, f"{TO_DEVICE}.to({OF_X}).float()", HALF_PRECISION, see=PRECISION),
     edit("rope_angles(positions,", f"rope_angles(positions.to({OF_X}),", HALF_PRECISION, see=PRECISION),
+    edit("rope_angles(positions,", "rope_angles(positions.half(),", HALF_PRECISION, see=PRECISION),
     edit(TO_DEVICE, f"{TO_DEVICE}.bfloat16().float()", HALF_PRECISION, see=PRECISION),
+    edit(TO_DEVICE, f"{TO_DEVICE}.half().float()", HALF_PRECISION, see=PRECISION),
     edit(".to(x.dtype)", "",
          "The result is in float32 where x is in half precision. Cosines in float32 make the product float32; convert "
          "the result back with `.to(x.dtype)`.", see=PRECISION),
@@ -413,8 +433,8 @@ BOTH_PAIRINGS = (
     edit("return torch", "return x.copy_(torch", WRITTEN_OVER, also={".to(x.dtype)": ")"}),
     edit("return torch", "first[...], second[...] = turned\n    return torch", WRITTEN_OVER),
     edit(".to(x.dtype)", ".to(x.dtype).detach()",
-         "The gradient is cut. `.detach()`, `.data`, `.numpy()` and `torch.tensor(...)` give numbers without a "
-         "history; rotate the tensor itself."),
+         "The gradient is cut. `torch.no_grad()`, `.detach()`, `.data`, `.numpy()` and `torch.tensor(...)` give "
+         "numbers without a history; rotate the tensor itself."),
     edit("rope_angles(positions,", "rope_angles(torch.tensor(positions.tolist()),",
          "The table is on the CPU, wherever x is, and PyTorch does not combine two devices. Say `device=x.device` "
          "where you make a tensor, or move the table: `.to(x.device)`.", see=DEVICE, also={TO_DEVICE: ""}),
@@ -427,6 +447,8 @@ apply_rope.mistakes(
     edit(HALVES_JOINED, NEIGHBORS_JOINED,
          "Halves are rotated together, and then put back as neighbors. Join them with `torch.cat`: all first members, "
          "then all second ones."),
+    edit(HALVES_JOINED, f"torch.stack({NEIGHBORS_JOINED}.tensor_split(2, dim=-1), dim=-1).flatten(-2)",
+         f"The order that brings halves together as neighbors is used a second time for the way back. {INVERSE}"),
     edit(TURNED, "x * cosine + torch.stack([-second, first], dim=-1).flatten(-2) * sine",
          "Two pairings are mixed: the row of angles is repeated for halves, but neighbors are exchanged. Halves need "
          "the right half, negated, and then the left half.", see=PAIRS,
@@ -443,6 +465,9 @@ apply_rope_interleaved.mistakes(
     edit(NEIGHBORS_JOINED, HALVES_JOINED,
          "The right numbers are rotated and then put back in the wrong order: all first members, then all second ones. "
          "`torch.stack` on a new last axis and `flatten(-2)` make neighbors of them again."),
+    edit(NEIGHBORS_JOINED,
+         f"torch.cat([(halves := {HALVES_JOINED})[..., 0::2], halves[..., 1::2]], dim=-1)",
+         f"The order that sorts neighbors into halves is used a second time for the way back. {INVERSE}"),
     edit(TURNED, "x * cosine + torch.cat([-second, first], dim=-1) * sine",
          "Two pairings are mixed: each angle is repeated for neighbors, but the halves are exchanged. Here every "
          "number is exchanged with its neighbor: -x1, x0, -x3, x2, ...",
@@ -492,7 +517,7 @@ def each_head(rng):
     yield dict(w=_tagged(12, 2), n_heads=2)
     yield dict(w=_rows(rng, 3, 6, 5), n_heads=3)
     yield dict(w=_rows(rng, 2, 8, 7), n_heads=2)
-    yield dict(w=_rows(rng, 3, 2, 4).double(), n_heads=3)
+    yield dict(w=_rows(rng, 3, 2, 4), n_heads=3)
 
 
 interleaved_to_half.unchanged(
@@ -505,9 +530,9 @@ interleaved_to_half.gradients(
     hint="Stay with operations of tensors: indexing, reshape and transpose all pass gradients on.",
 )
 interleaved_to_half.any_device(
-    lambda rng: dict(w=_rows(rng, 2, 6, 3), n_heads=2),
-    title="works on the device of w",
-    hint="Reorder w itself. If you make a tensor to write the rows into, make it there: `torch.empty_like(w)`.",
+    lambda rng: [dict(w=_rows(rng, 2, 6, 3).to(kind), n_heads=2) for kind in (torch.float32, torch.float64)],
+    title="keeps the dtype of w, and works on its device",
+    hint="Reorder w itself. If you make a tensor to write the rows into, make it like w: `torch.empty_like(w)`.",
 )
 
 REORDERED = "by_pair.transpose(1, 2).reshape(w.shape)"
@@ -527,8 +552,8 @@ interleaved_to_half.mistakes(
     edit(REORDERED, "torch.cat([w[:, 0::2], w[:, 1::2]], dim=1)",
          "The columns are reordered. Rows of a projection weight are outputs, and the outputs are rotated."),
     edit(".transpose(1, 2)", "",
-         "w is returned as it was. A `reshape` to pairs and back again moves nothing: exchange the two axes in "
-         "between."),
+         "w is returned as it was, and so nothing here counts. A `reshape` to pairs and back again moves nothing: "
+         "exchange the two axes in between."),
     edit(REORDERED, "torch.cat([torch.cat([rows[0::2], rows[1::2]]) for rows in w.split(n_heads)])", NUMBER_AS_WIDTH),
     edit(REORDERED, "w.reshape(-1, n_heads, w.shape[1]).transpose(0, 1).reshape(w.shape)", NUMBER_AS_WIDTH),
     edit(".transpose(1, 2)", ".flip(2)",
@@ -538,8 +563,10 @@ interleaved_to_half.mistakes(
     edit(REORDERED, f"w.copy_({REORDERED})",
          "The numbers are right, but w itself was written over. Return a new tensor."),
     edit(REORDERED, f"{REORDERED}.detach()",
-         "The gradient is cut. `.detach()`, `.data`, `.numpy()` and `torch.tensor(...)` give numbers without a "
-         "history; index or reshape the tensor itself."),
+         "The gradient is cut. `torch.no_grad()`, `.detach()`, `.data`, `.numpy()` and `torch.tensor(...)` give "
+         "numbers without a history; index or reshape the tensor itself."),
+    edit(REORDERED, f"torch.empty(w.shape, dtype=torch.float32, device=w.device).copy_({REORDERED})",
+         "The rows are copied into a tensor of float32, whatever w is. Make it like w: `torch.empty_like(w)`."),
     edit(REORDERED, f"torch.empty(w.shape, dtype=w.dtype).copy_({REORDERED})",
          "The rows are copied into a tensor on the CPU, wherever w is. Make it on the device of w: "
          "`torch.empty_like(w)`.", see=DEVICE),

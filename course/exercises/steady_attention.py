@@ -15,7 +15,9 @@ from course.kit.cached_layers import (
     MASK_FROM_0,
     MASK_ON_THE_CPU,
     MERGED,
+    MERGED_BY_VIEW,
     NO_GRADIENT,
+    NO_MAXIMUM,
     NOT_MAPPED_BACK,
     OVER_QUERIES,
     OWN_CACHE,
@@ -56,12 +58,16 @@ def bends(rng):
 
 
 @soft_cap.property(
-    "bends by a cap of 1, and leaves scores as they are without one",
+    "bends by a cap of 1, however large the scores, and not at all without a cap",
     points=1,
-    hint="`cap=None` means that there is no cap: return the scores.",
+    hint="`cap=None` means that there is no cap: return the scores. With a cap, torch.tanh takes scores of any size; "
+    "an exponential of your own overflows.",
 )
 def without_a_cap(rng):
     yield dict(scores=normal(rng, 2, 3), cap=1.0)
+    for large, kind in ((4000.0, torch.float64), (400.0, torch.float32), (300.0, torch.float16)):
+        # tanh is exactly 1 or -1 there, however it is computed.
+        yield dict(scores=torch.tensor([large, -large, large + float(rng.integers(1, 9))], dtype=kind), cap=1.0)
     yield dict(scores=SCORES, cap=None)
     yield dict(scores=100.0 * normal(rng, 2, 3, 3), cap=None)
 
@@ -78,17 +84,28 @@ soft_cap.any_device(
     hint="float32 in, float32 out, and bfloat16 for bfloat16. If you create tensors, create them like the scores.",
 )
 soft_cap.unchanged(
-    lambda rng: dict(scores=3.0 * normal(rng, 3, 4), cap=5.0),
+    lambda rng: dict(scores=3.0 * normal(rng, 3, 4), cap=1.5),  # so that some are beyond the cap
     title="leaves its input as it was",
     hint="`/=` and `tanh_()` write into the caller's tensor.",
 )
 
 BENT = "cap * torch.tanh(scores / cap)"
+OVERFLOW = (
+    "The tanh is made from exponentials, which overflow for large scores, and infinity divided by infinity is nan. "
+    "torch.tanh takes scores of any size."
+)
 
 soft_cap.mistakes(
     edit(BENT, "scores.clamp(-cap, cap)",
          "Scores are clipped. Beyond the cap a clipped score has no gradient, so training cannot bring it back. tanh "
          "bends it instead, and its slope is never 0."),
+    edit(BENT, f"torch.where(scores.abs() > cap, {BENT}, scores)",
+         "Only scores beyond the cap are bent, and those within it come back as they were. tanh bends each score, a "
+         "small one hardly, so use it for all of them."),
+    edit(BENT, "cap * ((2 * scores / cap).exp() - 1) / ((2 * scores / cap).exp() + 1)", OVERFLOW),
+    edit(BENT, "cap * (1 - (-2 * scores / cap).exp()) / (1 + (-2 * scores / cap).exp())", OVERFLOW),
+    edit(BENT, "cap * ((scores / cap).exp() - (-scores / cap).exp()) / ((scores / cap).exp() + (-scores / cap).exp())",
+         OVERFLOW),
     edit("cap * torch", "torch",
          "The result is between -1 and 1. Multiply by the cap again after the tanh."),
     edit("scores / cap", "scores",
@@ -121,8 +138,8 @@ soft_cap.mistakes(
     edit(BENT, f"({BENT}).float()",
          "The result is float32 whatever comes in. Keep the dtype of the scores."),
     edit(BENT, f"({BENT}).detach()",
-         "The gradient is cut. `.detach()`, `.data`, `.numpy()` and `torch.tensor(...)` give tensors without a "
-         "gradient."),
+         "The gradient is cut. `torch.no_grad()`, `.detach()`, `.data`, `.numpy()` and `torch.tensor(...)` give "
+         "tensors without a gradient."),
 )  # fmt: skip
 
 
@@ -299,8 +316,8 @@ softmax_with_sink.mistakes(
          "A mask of four dimensions is not broadcast to the scores. masked_fill and torch.where do that by "
          "themselves."),
     edit("sink.to(wide)", "sink.detach().to(wide)",
-         "The gradient of the sinks is cut. `.detach()`, `.data`, `.item()` and `torch.tensor(...)` give numbers "
-         "without a gradient, and then a sink is never learned."),
+         "The gradient of the sinks is cut. `torch.no_grad()`, `.detach()`, `.data`, `.item()` and `torch.tensor(...)` "
+         "give numbers without a gradient, and then a sink is never learned."),
     edit(".to(scores.dtype)", ".float()",
          "The result has the dtype of the sinks, or float32, whatever the scores are. End with `.to(scores.dtype)`.",
          also=NOT_WIDENED),
@@ -356,7 +373,7 @@ def qk_structure(rng):
 
 
 @QKNormAttention.property(
-    "normalizes queries and keys per head, then rotates them",
+    "normalizes queries and keys per head, then rotates them, however large the scores",
     points=3,
     **ROTATED,
     hint="Project, split, norm_q and norm_k over each head's d_head numbers, then apply_rope with self.base, then "
@@ -367,6 +384,10 @@ def qk_one_pass(rng):
     yield _qk_layer(rng, d_model=4, n_heads=1, n_kv_heads=1, d_head=4, batch=1, n=3)
     yield _qk_layer(rng, d_model=8, n_heads=2, n_kv_heads=2, d_head=4, batch=1, n=4)
     yield _qk_layer(rng, d_model=12, n_heads=3, n_kv_heads=3, d_head=4, batch=2, n=3, base=30.0)
+    large = _qk_layer(rng, d_model=4, n_heads=1, n_kv_heads=1, d_head=4, batch=1, n=3)
+    for norm in ("norm_q.weight", "norm_k.weight"):
+        large["weights"][norm] *= 40.0  # exp of a score overflows
+    yield large
 
 
 @QKNormAttention.property(
@@ -482,6 +503,10 @@ QKNormAttention.unchanged(lambda rng: _qk_layer(rng, **SHARED_HEADS, n=3, names=
 Q_HEADS = "split_heads(self.W_q(x), self.n_heads)"
 K_HEADS = "split_heads(self.W_k(x), self.n_kv_heads)"
 VALUES = "split_heads(self.W_v(x), self.n_kv_heads)"
+BY_VIEW = (
+    "Queries, keys and values are cut into heads by a `reshape` or `view` alone, which mixes tokens and heads: cut the "
+    "last axis, then exchange axes. Use `split_heads`."
+)
 NORM = "rms_norm(x, self.weight, self.eps)"
 NORMS = "RMSNorm(d_head, eps), RMSNorm(d_head, eps)"
 SHARE = "k, v = (repeat_kv(kept, self.n_heads // self.n_kv_heads) for kept in (k, v))"
@@ -549,11 +574,26 @@ QKNormAttention.mistakes(
          "Append first, then repeat what comes back.", also={SHARE: "pass"}),
     edit("k, v = cache.append", "v, k = cache.append",
          "What comes back from `append` is unpacked in the wrong order: keys come first, then values."),
+    edit("distance = positions[:, None] - torch.arange(k.shape[2], device=x.device)",
+         "first = 0 if self.window is None else max(0, k.shape[2] - self.window)\n"
+         "        k, v = k[:, :, first:], v[:, :, first:]\n"
+         "        distance = positions[:, None] - torch.arange(first, first + k.shape[2], device=x.device)",
+         "Keys and values are cut to the last `window` of them, for all queries alike. Earlier queries of the same "
+         "chunk lose keys of theirs, and a row without a key is nan. Keep them all, and let the mask hide what is too "
+         "far back for each query."),
+    edit(Q_HEADS, "self.W_q(x).reshape(len(x), self.n_heads, x.shape[1], -1)", BY_VIEW,
+         also={K_HEADS: "self.W_k(x).reshape(len(x), self.n_kv_heads, x.shape[1], -1)",
+               VALUES: "self.W_v(x).reshape(len(x), self.n_kv_heads, x.shape[1], -1)"}),
     edit("repeat_kv(kept, self.n_heads // self.n_kv_heads)", "kept.repeat(1, self.n_heads // self.n_kv_heads, 1, 1)",
          "The key/value heads are repeated in the order 0 1 0 1. Neighboring query heads share a head: use "
          "`repeat_kv`."),
     OVER_QUERIES,
+    NO_MAXIMUM,
+    MERGED_BY_VIEW,
     NOT_MAPPED_BACK,
+    edit(f"self.norm_k({K_HEADS}), positions", f"self.norm_k({K_HEADS}), positions - past",
+         "In each chunk the new keys are rotated from position 0 on, and the queries from len(cache) on. Both have the "
+         "positions past, past + 1, ..."),
     edit("cache.append(k, v)", f"cache.append(apply_rope({K_HEADS}, positions, self.base), v)",
          "Keys go into the cache before they are normalized, and come back as they are. Normalize and rotate, then "
          "append."),

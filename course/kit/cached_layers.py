@@ -52,6 +52,12 @@ EMPTY_CACHE = edit("cache is None", "not cache",
 OVER_QUERIES = edit(SOFTMAX, "softmax(dim=-2).nan_to_num()",
          "The softmax runs over the queries (dim=-2). The weights of each query sum to 1: the keys are "
          "the last axis.")  # fmt: skip
+NO_MAXIMUM = edit(f"scores.{SOFTMAX}", "(scores.exp() / scores.exp().sum(dim=-1, keepdim=True))",
+         "No maximum is subtracted, so exponentials of large scores overflow, and infinity divided by infinity is nan. "
+         "Use torch.softmax.")  # fmt: skip
+MERGED_BY_VIEW = edit(MERGED, "(weights.to(v.dtype) @ v).reshape(*x.shape[:2], -1)",
+         "The heads are merged by a `reshape` or `view` alone, which mixes heads and tokens: their axes must be "
+         "exchanged first. Use `merge_heads`.")  # fmt: skip
 NOT_MAPPED_BACK = edit(f"self.W_o({MERGED})", f"nn.functional.pad({MERGED}, (0, x.shape[-1]))[..., : x.shape[-1]]",
          "W_o is missing: the merged heads are not mapped back.")  # fmt: skip
 NO_GRADIENT = edit("def forward(self, x: torch.Tensor", "@torch.no_grad()\n    def forward(self, x: torch.Tensor",

@@ -9,6 +9,7 @@ import inspect
 import numpy as np
 
 from attnlab.checking import codec
+from attnlab.checking.compare import several_words
 from attnlab.checking.formatting import as_numpy, kind_of
 from attnlab.checking.probes.base import CHANGED, Part, Probe, changed_inputs, refusal
 from attnlab.checking.probes.class_as_function import ClassAsFunction, ProbeError
@@ -49,7 +50,10 @@ class Unchanged(Probe):
         "second call": Part("Called a second time on the same input, it gave a different result", numbers=True),
     }
     tolerates = frozenset({"value", "nan", "shape", "dtype"})
-    without_merit = "The input is left as it was, but this counts only where numbers are computed from it."
+    without_merit = (
+        "The input is left as it was, but here the result is only that input again, or the same number everywhere: "
+        "this counts only where something is computed."
+    )
 
     def call(self, f, **inputs):
         again, others = copy.deepcopy(inputs), {}
@@ -170,6 +174,67 @@ class Integer(Probe):
             for part in parts
         ]
         return {"kind": " and ".join(kinds), "result": result}  # the first difference counts
+
+
+class Choice(Integer):
+    """The result of choosing the largest entries of each row: their weights, and whole numbers that say where they are.
+
+    Which of two equal entries comes first is left open. So the entries chosen are compared, and not where they are.
+    """
+
+    name = "chosen"
+    parts = {
+        **Integer.parts,
+        "twice": Part(
+            "In some row one entry was chosen more than once. Where entries are equal, each may be chosen once",
+            "In some row one entry was chosen more than once",
+            verdict=True,
+        ),
+    }
+
+    def conclude(self, raw, used, logits, **case):
+        result = raw[0]["result"]
+        if not isinstance(result, (tuple, list)) or len(result) != 2:
+            raise ProbeError(several_words(2, result))
+        weights, places = result
+        kind = super().conclude([{"result": (weights, places)}], used)["kind"]
+        where = np.asarray(as_numpy(places) if hasattr(places, "detach") else places).astype(np.int64)
+        entries = np.take_along_axis(as_numpy(logits), where, axis=-1)
+        twice = bool((np.diff(np.sort(where, axis=-1), axis=-1) == 0).any())
+        return {"kind": kind, "twice": twice, "result": (weights, entries)}
+
+
+class Again(Probe):
+    """The result, the inputs as the answer left them, and the result of a second call on the same input.
+
+    Before the second call all numbers of the first result were overwritten: a result may not be handed out twice.
+    """
+
+    name = "again"
+    parts = {
+        "changed": CHANGED,
+        "second call": Part(
+            "Called a second time on the same input, after its first result was written over, it gave another result: "
+            "it keeps that result and hands it out again. Return a new one in each call",
+            "Called a second time on the same input, it gave another result",
+            verdict=True,
+        ),
+    }
+
+    def call(self, f, **inputs):
+        again = copy.deepcopy(inputs)
+        returned = f(**inputs)
+        result, after = codec.copied(returned), codec.copied(inputs)
+        _overwrite(returned)
+        return {"result": result, "after": after, "second call": f(**again)}
+
+    def hint_fits(self, found, case):
+        return found.part == "result" and super().hint_fits(found, case)
+
+    def conclude(self, raw, used, **case):
+        (seen,) = raw
+        changed = changed_inputs(case, seen["after"])
+        return {"result": seen["result"], "changed": changed, "second call": seen["second call"]}
 
 
 class NestedList(Probe):

@@ -99,11 +99,21 @@ class MethodCalls(Probe):
         return {**seen, "changed": ", ".join(changed)}
 
 
+def _kept(found) -> str:
+    """The words on what a cache keeps, a tensor of keys and one of values."""
+    if found.kind == "type" and not found.got:
+        return "The cache was given nothing"
+    words = found.words
+    for number, which in enumerate(("first", "second"), start=1):
+        words = words.replace(f"value {number} of 2", f"the {which} of the two tensors that the cache keeps")
+    return words
+
+
 class ChunkedReading(Probe):
     """The output of a module that reads its input in chunks with a cache.
 
-    The outputs of the chunks are put together; besides, how many heads each cache was given or, with `kept`, all
-    numbers that it holds in the end.
+    The outputs of the chunks are put together; besides, how many heads each cache was given. With `kept`, only what the
+    cache holds in the end: its keys and its values.
 
     inputs: the one that is cut, (batch, n, ...), and others that stay whole; the first one given is cut
     cuts: where along n a new chunk begins, ascending; none means one pass with an empty cache
@@ -115,7 +125,7 @@ class ChunkedReading(Probe):
     name = "in_chunks"
     parts = {
         "kept heads": Part("The cache was given nothing, or the wrong number of key/value heads"),
-        "kept": Part("The cache was given other tensors than it should keep"),
+        "kept": Part(_kept, "The cache was given other tensors than it should keep", numbers=True, vague=True),
     }
 
     def call(self, f, *, init, cuts, weights=None, beside=None, kept=False, **inputs):
@@ -147,7 +157,7 @@ class ChunkedReading(Probe):
         given = [each for held in caches[0].values() for each in (held if plural else [held])]
         result = joined[0] if beside is None else joined
         if kept:
-            return {"result": result, "kept": [row.clone() for each in given for row in each.all()]}
+            return {"kept": tuple(row.clone() for each in given for row in each.all())}
         return {"result": result, "kept heads": [each.heads for each in given]}
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from attnlab.checking import codec
+from attnlab.checking.compare import several_words
 from attnlab.checking.formatting import kind_of
 from attnlab.checking.probes.base import Part, Probe, bitwise_equal
 from attnlab.checking.probes.class_as_function import ClassAsFunction, ProbeError
@@ -34,13 +35,15 @@ class Gradients(Probe):
         if isinstance(f, ClassAsFunction):
             made, named = f.make(called.pop("init"), called.pop("weights", {}))
             leaves, f = leaves | named, made
-        outputs = f(**called)
-        if not isinstance(outputs, (tuple, list)):
-            outputs = (outputs,)
+        returned = f(**called)
+        outputs = returned if isinstance(returned, (tuple, list)) else (returned,)
         if len(outputs) != len(upstream) or not all(isinstance(output, torch.Tensor) for output in outputs):
             came = ", ".join(type(output).__name__ for output in outputs)[:80]
-            wanted = "one tensor" if len(upstream) == 1 else f"{len(upstream)} tensors"
-            raise ProbeError(f"the result should be {wanted} that can be differentiated, not {came}")
+            if len(upstream) == 1:
+                raise ProbeError(f"the result should be one tensor that can be differentiated, not {came}")
+            if len(outputs) != len(upstream):
+                raise ProbeError(several_words(len(upstream), returned))
+            raise ProbeError(f"the result should be {len(upstream)} tensors, not {came}")
         for output, weight in zip(outputs, upstream):
             if any(1 not in (a, b) and a != b for a, b in zip(output.shape[::-1], weight.shape[::-1])):
                 raise ProbeError(f"the result has shape {tuple(output.shape)} where {tuple(weight.shape)} was expected")
