@@ -70,7 +70,11 @@ def mixed(rng):
 
 
 @scaled_rope_frequencies.property(
-    "follows low and high", points=1, **SLOW, hint="1 and 4 are Llama's numbers. Use the arguments."
+    "follows low and high, in every call",
+    points=1,
+    probe=probes.again,
+    **SLOW,
+    hint="1 and 4 are Llama's numbers. Use the arguments.",
 )
 def other_limits(rng):
     yield dict(d_head=32, base=1000.0, factor=8.0, low=2.0, high=3.0, original_length=200)

@@ -182,8 +182,9 @@ def moves_back(rng):
 
 
 @shift_matrix.property(
-    "stays right for far offsets",
+    "stays right for far offsets, and in every call",
     points=1,
+    probe=probes.again,
     rtol=1e-7,
     atol=1e-9,
     hint="Rotate by offset times the frequency of the pair, in one step and in float64.",
@@ -449,8 +450,9 @@ def falls(rng):
 
 
 @alibi_bias.property(
-    "has slopes for any number of heads",
+    "has slopes for any number of heads, in every call",
     points=2,
+    probe=probes.again,
     hint="2 ** (-8 h / n_heads) with h = 1, ..., n_heads, also when n_heads is not a power of two.",
 )
 def any_heads(rng):

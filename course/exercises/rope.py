@@ -65,7 +65,12 @@ def closed_form(rng):
 
 
 @rope_frequencies.property(
-    "follows the base", points=1, rtol=1e-5, atol=1e-9, hint="10000 is only the default. Use the argument `base`."
+    "follows the base, in every call",
+    points=1,
+    probe=probes.again,
+    rtol=1e-5,
+    atol=1e-9,
+    hint="10000 is only the default. Use the argument `base`.",
 )
 def other_bases(rng):
     yield dict(d_head=8, base=500000.0)
@@ -566,7 +571,8 @@ interleaved_to_half.mistakes(
          "The gradient is cut. `torch.no_grad()`, `.detach()`, `.data`, `.numpy()` and `torch.tensor(...)` give "
          "numbers without a history; index or reshape the tensor itself."),
     edit(REORDERED, f"torch.empty(w.shape, dtype=torch.float32, device=w.device).copy_({REORDERED})",
-         "The rows are copied into a tensor of float32, whatever w is. Make it like w: `torch.empty_like(w)`."),
+         "The result is float32 whatever w is. A tensor that is made without a dtype is float32: make it like w, "
+         "`torch.empty_like(w)`."),
     edit(REORDERED, f"torch.empty(w.shape, dtype=w.dtype).copy_({REORDERED})",
          "The rows are copied into a tensor on the CPU, wherever w is. Make it on the device of w: "
          "`torch.empty_like(w)`.", see=DEVICE),

@@ -65,7 +65,7 @@ def bends(rng):
 )
 def without_a_cap(rng):
     yield dict(scores=normal(rng, 2, 3), cap=1.0)
-    for large, kind in ((4000.0, torch.float64), (400.0, torch.float32), (300.0, torch.float16)):
+    for large, kind in ((4000.0, torch.float64), (400.0, torch.float32)):
         # tanh is exactly 1 or -1 there, however it is computed.
         yield dict(scores=torch.tensor([large, -large, large + float(rng.integers(1, 9))], dtype=kind), cap=1.0)
     yield dict(scores=SCORES, cap=None)

@@ -31,6 +31,12 @@ class LatentTwice(KeysJoined):
         return plain, turned, latent, key, first
 
 
+def exponent_without_two(d_head, base, factor, low, high, original_length):
+    theta = base ** (-torch.arange(d_head // 2) / d_head)
+    share = ((original_length * theta / (2 * math.pi) - low) / (high - low)).clamp(0, 1)
+    return share * theta + (1 - share) * theta / factor
+
+
 # exercise: [(answer, words of the misconception that it has to be given, or None for no name)]
 UNSEEN = {
     "scaled_rope_frequencies": [
@@ -43,11 +49,18 @@ UNSEEN = {
         (stretched(lambda plain, factor, turns, low, high: plain / factor + (plain - plain / factor) * (
             (2 * math.pi / plain - low) / (high - low)).clamp(0, 1)), "Wavelengths are compared"),
         (lambda *sizes, **named: scaled_by_where(*sizes, **named).round(decimals=6), None),
+        (stretched(lambda plain, factor, turns, low, high: plain / (
+            (share := ((turns - low) / (high - low)).clamp(0, 1)) + (1 - share) * factor)), "Wavelengths are mixed"),
+        (exponent_without_two, "half of what it should be"),
     ],
     "LatentAttention": [
         (LatentTwice, None),
         (changed(solutions.LatentAttention, "k, v = (", "old = getattr(self, 'old', latent)\n        latent = self.old = "
                  "old if cache is None and old.shape == latent.shape else latent\n        k, v = ("), None),
+        (changed(solutions.LatentAttention, "split_heads(up(latent[:, 0]), self.n_heads)",
+                 "up(latent).view(len(x), self.n_heads, -1, self.d_head)"), "W_up_k and W_up_v return"),
+        (changed(solutions.LatentAttention, "self.W_k_rope(x), positions", "self.W_k_rope(x), torch.arange(x.shape[1])"),
+         "rotated from position 0"),
         (changed(KeysJoined, "torch.cat([plain, turned], -1)", "torch.cat([plain, turned.flip(-1)], -1)"), None),
     ],
 }

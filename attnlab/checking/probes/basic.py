@@ -9,7 +9,7 @@ import inspect
 import numpy as np
 
 from attnlab.checking import codec
-from attnlab.checking.compare import several_words
+from attnlab.checking.compare import several_words, within_tolerance
 from attnlab.checking.formatting import as_numpy, kind_of
 from attnlab.checking.probes.base import CHANGED, Part, Probe, changed_inputs, refusal
 from attnlab.checking.probes.class_as_function import ClassAsFunction, ProbeError
@@ -205,7 +205,7 @@ class Choice(Integer):
 
 
 class Again(Probe):
-    """The result, the inputs as the answer left them, and the result of a second call on the same input.
+    """The result, the inputs as the answer left them, and whether a second call on the same input gives the same.
 
     Before the second call all numbers of the first result were overwritten: a result may not be handed out twice.
     """
@@ -234,7 +234,8 @@ class Again(Probe):
     def conclude(self, raw, used, **case):
         (seen,) = raw
         changed = changed_inputs(case, seen["after"])
-        return {"result": seen["result"], "changed": changed, "second call": seen["second call"]}
+        same = within_tolerance(seen["result"], seen["second call"], 1e-6, 1e-9)
+        return {"result": seen["result"], "changed": changed, "second call": same}
 
 
 class NestedList(Probe):

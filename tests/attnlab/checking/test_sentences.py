@@ -29,6 +29,7 @@ FEED_FORWARD, SWIGLU = transformer_block.FeedForward, transformer_block.SwiGLU
 NETWORK = "self.W_2(gelu(self.W_1(x)))"
 THOUGHT = "x + self.feed_forward(self.norm_2(x))"
 BENT = "cap * torch.tanh(scores / cap)"
+SHARES = "chosen.softmax(dim=-1, dtype=wide).to(logits.dtype)"
 KEPT_BY_SHAPE = (
     "if not hasattr(FeedForward, 'kept'): FeedForward.kept = {}\n"
     f"        return FeedForward.kept.setdefault(x.shape, {NETWORK})"
@@ -108,6 +109,33 @@ TABLE = {
         mixture_of_experts.route,
         ("chosen.softmax(dim=-1, dtype=wide).to(logits.dtype)", "chosen.sigmoid() / chosen.sigmoid().sum(-1, True)"),
         "sigmoids, divided by their sum", ["should sum to one"]),
+    "route, stacked": (
+        mixture_of_experts.route, (f"{SHARES}, experts", f"torch.stack([{SHARES}, experts])"),
+        "should be 2 values, returned together", ["can be differentiated", "It is a float"]),
+    "route, squeezed": (
+        mixture_of_experts.route, (f"{SHARES}, experts", f"{SHARES}.squeeze(), experts.squeeze()"),
+        "has shape (4,) where (4, 1) was expected", ["Hint"]),
+    "cap, of shape (1,)": (
+        steady_attention.soft_cap, (BENT, "cap * torch.tanh(scores / torch.tensor([cap]))"),
+        "shape (1,) where a single number", ["divide before the tanh", "other numbers"]),
+    "cap, only beyond it": (
+        steady_attention.soft_cap, (BENT, f"torch.where(scores.abs() > 0.9 * cap, {BENT}, scores)"),
+        "ok leaves its input as it was", []),
+    "latent, values by a view": (
+        long_context.LatentAttention,
+        ("k, v = (split_heads(up(latent[:, 0]), self.n_heads) for up in (self.W_up_k, self.W_up_v))",
+         "k, v = split_heads(self.W_up_k(latent[:, 0]), self.n_heads), "
+         "self.W_up_v(latent).view(len(x), self.n_heads, -1, self.d_head)"),
+        "ok keeps the normed latent and the rotated key", []),
+    "latent, keys kept twice as large": (
+        long_context.LatentAttention, ("cache.append(latent, key)", "cache.append(latent, 2 * key)"),
+        "the second of the two tensors that the cache keeps", []),
+    "experts, numbers": (
+        mixture_of_experts.MixtureOfExperts, ("* expert(rows[token])", "* expert(rows[token]).relu()"),
+        "ok calls an expert with the rows routed to it", []),
+    "positions, the last row": (
+        positions.LearnedPositions, ("> max_len", ">= max_len"), "Paid for in a line below: no point lost here.",
+        ["another line"]),
     "frequencies, wavelengths": (
         long_context.scaled_rope_frequencies, ("original_length * theta / (2 * math.pi)", "2 * math.pi / theta"),
         "limits for rotations", ["No frequency is changed"]),

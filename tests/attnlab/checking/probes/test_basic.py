@@ -161,6 +161,36 @@ def test_what_rounding_moves_is_not_moved_clearly():
     assert whole["moved clearly"].tolist() == [False, True]
 
 
+def test_nan_before_and_after_has_not_moved():
+    got = seen(
+        "moved", lambda x: np.where(x < 3, np.nan, x), x=np.arange(5.0), name="x", replacement=np.arange(5.0) + 1
+    )
+    assert got["moved"].tolist() == got["moved clearly"].tolist() == [False, False, True, True, True]
+
+
+def test_again_tells_what_was_altered_and_handed_out_twice():
+    import functools
+
+    def doubled(x):
+        x *= 2
+        return x.copy()
+
+    assert seen("again", doubled, x=X.copy()) == {"result": pytest.approx([2, 4]), "changed": "x", "second call": True}
+    got = seen("again", functools.cache(np.arange), start=0, stop=3)
+    assert got["result"].tolist() == [0, 1, 2] and not got["second call"] and not got["changed"]
+
+
+@pytest.mark.parametrize(
+    ("experts", "twice", "chosen"),
+    [([[2, 0]], False, [[3, 3]]), ([[0, 2]], False, [[3, 3]]), ([[0, 0]], True, [[3, 3]]), ([[0, 1]], False, [[3, 1]])],
+)
+def test_chosen_leaves_open_which_of_two_equal_entries_comes_first(experts, twice, chosen):
+    logits, weights = torch.tensor([[3.0, 1.0, 3.0]]), torch.tensor([[0.5, 0.5]])
+    got = seen("chosen", lambda logits, top_k: (weights, torch.tensor(experts)), logits=logits, top_k=2)
+    assert (got["twice"], got["result"][1].tolist()) == (twice, chosen)
+    assert got["kind"] == "a float and a whole number"
+
+
 def test_moved_looks_at_the_first_of_several_outputs_and_at_shapes():
     assert not seen("moved", lambda x: (x * 0, x), name="x", replacement=2 * X, x=X)["moved"].any()
     assert "shape (2,) became (1,)" in seen("moved", lambda x: x, name="x", replacement=X[:1], x=X)["moved"]
