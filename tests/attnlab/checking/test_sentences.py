@@ -129,7 +129,7 @@ TABLE = {
         "ok keeps the normed latent and the rotated key", []),
     "latent, keys kept twice as large": (
         long_context.LatentAttention, ("cache.append(latent, key)", "cache.append(latent, 2 * key)"),
-        "the second of the two tensors that the cache keeps", []),
+        "second of the two tensors that the cache keeps", []),
     "experts, numbers": (
         mixture_of_experts.MixtureOfExperts, ("* expert(rows[token])", "* expert(rows[token]).relu()"),
         "ok calls an expert with the rows routed to it", []),
