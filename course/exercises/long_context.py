@@ -355,8 +355,8 @@ LatentAttention.mistakes(
     DEFAULT_BASE,
     POSITIONS_FROM_0,
     edit(KEY, "apply_rope(self.W_k_rope(x), positions - past, self.base)",
-         "In each chunk the new shared keys are rotated from position 0 on, and the queries from len(cache) on. Both "
-         "have the positions past, past + 1, ..."),
+         "In each chunk the new shared keys begin at position 0 again, and the queries at len(cache). Both begin at "
+         "len(cache)."),
     edit("split_heads(up(latent[:, 0]), self.n_heads)", "up(latent).reshape(len(x), self.n_heads, -1, self.d_head)",
          "What W_up_k and W_up_v return is cut into heads by a `reshape` or `view` alone, which mixes tokens and "
          "heads: cut the last axis, then exchange axes. Use `split_heads`, as for the query."),

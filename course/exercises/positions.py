@@ -162,7 +162,7 @@ shift_matrix = Exercise(solutions.shift_matrix, section=ROTATION, minutes=10, di
     points=3,
     hint="Write sin(a + b) and cos(a + b) with the sines and cosines of a and of b. The factors of sin(a) and "
     "cos(a) form the 2 x 2 block of this pair. (A matrix that is fitted to rows of the encoding loses digits with each "
-    "pair, and from width 10 on it is wrong: slow pairs hardly move within so few rows.)",
+    "pair, and at width 10 it is plainly wrong: slow pairs hardly move within so few rows.)",
 )
 def moves_on(rng):
     yield dict(offset=1, d_model=4)

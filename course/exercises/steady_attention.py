@@ -592,8 +592,8 @@ QKNormAttention.mistakes(
     MERGED_BY_VIEW,
     NOT_MAPPED_BACK,
     edit(f"self.norm_k({K_HEADS}), positions", f"self.norm_k({K_HEADS}), positions - past",
-         "In each chunk the new keys are rotated from position 0 on, and the queries from len(cache) on. Both have the "
-         "positions past, past + 1, ..."),
+         "In each chunk the new keys begin at position 0 again, and the queries at len(cache). Both begin at "
+         "len(cache)."),
     edit("cache.append(k, v)", f"cache.append(apply_rope({K_HEADS}, positions, self.base), v)",
          "Keys go into the cache before they are normalized, and come back as they are. Normalize and rotate, then "
          "append."),

@@ -60,7 +60,7 @@ UNSEEN = {
         (changed(solutions.LatentAttention, "split_heads(up(latent[:, 0]), self.n_heads)",
                  "up(latent).view(len(x), self.n_heads, -1, self.d_head)"), "W_up_k and W_up_v return"),
         (changed(solutions.LatentAttention, "self.W_k_rope(x), positions", "self.W_k_rope(x), torch.arange(x.shape[1])"),
-         "rotated from position 0"),
+         "begin at position 0"),
         (changed(KeysJoined, "torch.cat([plain, turned], -1)", "torch.cat([plain, turned.flip(-1)], -1)"), None),
     ],
 }
