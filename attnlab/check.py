@@ -49,17 +49,23 @@ def report_on(answer) -> tuple[Report, list[str]]:
     """The report on a live object, and sentences to be shown above it. Raises as `check` does."""
     material = material_of(_exercise_name(answer))
     shell = _shell()
-    notices = [diagnosis.newest_did_not_run(answer, material["name"], shell)] if shell else []
+    older = diagnosis.newest_did_not_run(answer, material["name"], shell) if shell else None
     try:
-        problem = signature_problem(answer, material)
-        outcomes = None if problem else outcomes_of(answer, material)
-        report = judge(material, outcomes) if outcomes else no_answer(material, problem)
-        if outcomes and not report.passed and not report.not_done:
-            notices += _diagnosis(answer, material, outcomes, any(found.misconception for found in report.findings))
-        report = library_calls.without_points(report, library_calls.uses_of(answer, material))
+        report, notices = report_of(answer, material)
     except KeyboardInterrupt as error:
         raise Interrupted(answer, error) from None
-    return report, list(filter(None, notices))
+    return report, [older, *notices] if older else notices
+
+
+def report_of(answer, material: Material) -> tuple[Report, list[str]]:
+    """The report on a live object as the answer to one exercise, and sentences to be shown above it."""
+    problem, notices = signature_problem(answer, material), []
+    outcomes = None if problem else outcomes_of(answer, material)
+    report = judge(material, outcomes) if outcomes else no_answer(material, problem)
+    if outcomes and not report.passed and not report.not_done:
+        named = any(found.misconception for found in report.findings)
+        notices = list(filter(None, _diagnosis(answer, material, outcomes, named)))
+    return library_calls.without_points(report, library_calls.uses_of(answer, material)), notices
 
 
 def examine(answer, material: dict, show_cases: bool = True) -> Report:

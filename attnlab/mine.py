@@ -247,7 +247,7 @@ class Notebook:
             exec(code, vars(self.module))
         except NotThere:
             raise
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             raise NotThere(
                 f"{name} needs a line that fails ({statement.filename}, line {statement.node.lineno}): "
                 f"{type(error).__name__}: {error}"

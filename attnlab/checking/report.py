@@ -1,11 +1,13 @@
-"""A report as text and as HTML: one line per property, and a helpful sentence for each that failed."""
+"""A report as text, as HTML and as data: one line per property, and a helpful sentence for each that failed."""
 
 from __future__ import annotations
 
 import html
 import textwrap
+from collections.abc import Sequence
 
 from attnlab.checking.judge import Finding, Report
+from attnlab.checking.schema import ToldExercise, ToldFinding
 
 WIDTH = 78
 
@@ -85,6 +87,30 @@ def as_text(report: Report, graded: bool = False) -> str:
             lines.append(f'      See "{finding.section}".')
         lines += [f"      {line}" for line in evidence]
     return "\n".join(lines)
+
+
+def as_data(report: Report, notices: Sequence[str] = ()) -> ToldExercise:
+    """The report as data for other programs. notices: sentences about the answer as a whole, which come first"""
+    findings: list[ToldFinding] = []
+    for finding, title, why, evidence in notes(report):
+        remark = title.removeprefix(finding.title).strip(" ()")  # "the same mistake", where a reason is not repeated
+        sentence = " ".join(why) or (f"{remark[0].upper()}{remark[1:]}." if remark else "")
+        section = finding.section if why and finding.misconception else None
+        findings.append(
+            ToldFinding(
+                title=finding.title, passed=finding.passed, sentence=sentence, section=section, example=evidence
+            )
+        )
+    return ToldExercise(
+        name=report.exercise,
+        passed=report.passed,
+        judged=_judged(report),
+        bonus=report.bonus,
+        points=report.points,
+        max_points=report.max_points,
+        sentence=" ".join(filter(None, [*notices, opening(report)])),
+        findings=findings,
+    )
 
 
 def notes(report: Report):

@@ -120,6 +120,57 @@ class Used(TypedDict, total=False):
     bytes: int
 
 
+# What `python -m attnlab check FILE --json` prints --------------------------------------------------------------------
+
+
+class ToldFinding(TypedDict):
+    """One line of a check.
+
+    sentence: what is wrong and what may help, in words; empty if it passed
+    section: the heading to read again, if the check names the mistake
+    example: lines that show an input, what came back and what should have
+    """
+
+    title: str
+    passed: bool
+    sentence: str
+    section: str | None
+    example: list[str]
+
+
+class ToldExercise(TypedDict):
+    """The check of one exercise.
+
+    judged: whether there was an answer that could be run; if not, `sentence` says why and there are no findings
+    sentence: about the answer as a whole; may be empty
+    """
+
+    name: str
+    passed: bool
+    judged: bool
+    bonus: bool
+    points: float
+    max_points: float
+    sentence: str
+    findings: list[ToldFinding]
+
+
+class ToldNotebook(TypedDict):
+    """The checks of a notebook. passed: whether all exercises pass that are not a bonus"""
+
+    notebook: str
+    passed: bool
+    points: float
+    max_points: float
+    exercises: list[ToldExercise]
+
+
+class ToldError(TypedDict):
+    """Nothing could be checked, and why."""
+
+    error: str
+
+
 # Orders and questions to processes that the grader does not trust -----------------------------------------------------
 
 

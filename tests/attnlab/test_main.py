@@ -96,6 +96,101 @@ def test_a_notebook_of_another_course_is_told_in_a_line(notebook, capsys):
     assert "contains no exercise of the course" in capsys.readouterr().err
 
 
+# JSON ----------------------------------------------------------------------------------------------------------------
+
+
+def told(capsys, *arguments: str) -> tuple[int, dict]:
+    """The exit status, and what was printed as JSON."""
+    try:
+        status = main([*arguments, "--json"])
+    except SystemExit as error:
+        status = error.code
+    return status, json.loads(capsys.readouterr().out)
+
+
+def test_as_json_each_exercise_has_its_points_and_findings(notebook, capsys):
+    plain = "def cosine_similarity(a, b):\n    return a @ b"
+    status, found = told(capsys, "check", str(notebook(IMPORTS, DOT, plain)))
+    assert (status, found["notebook"], found["passed"]) == (1, "dot_products.ipynb", False)
+    exercises = {exercise["name"]: exercise for exercise in found["exercises"]}
+    assert list(exercises)[:3] == ["dot", "cosine_similarity", "matmul"]
+    dot, cosine, matmul = list(exercises.values())[:3]
+    assert (dot["passed"], dot["points"], dot["max_points"]) == (True, 6, 6)
+    assert all(finding["passed"] and finding["sentence"] == "" for finding in dot["findings"])
+    first, _, again, _ = cosine["findings"]
+    assert first["title"] == "gives the cosine of the angle" and "plain dot product" in first["sentence"]
+    assert first["section"] == "Direction without length" and first["passed"] is False
+    assert again["sentence"].startswith("The same mistake") and "(" not in again["title"]
+    assert (matmul["judged"], matmul["findings"], matmul["points"]) == (False, [], 0)
+    assert "does not define matmul" in matmul["sentence"]
+    assert found["points"] == sum(exercise["points"] for exercise in found["exercises"])
+    assert found["max_points"] == sum(e["max_points"] for e in found["exercises"] if not e["bonus"])
+
+
+def test_as_json_an_unknown_mistake_comes_with_an_example(notebook, capsys):
+    _, found = told(capsys, str(notebook(IMPORTS, "def cosine_similarity(a, b):\n    return 0.123 + a[0]")))
+    (cosine,) = [exercise for exercise in found["exercises"] if exercise["name"] == "cosine_similarity"]
+    assert any("0.123" in line or "expected" in line for finding in cosine["findings"] for line in finding["example"])
+
+
+def test_the_json_and_the_exit_status_of_a_right_notebook(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    nbformat.write(assemble.source_notebook("dot_products"), "dot_products.ipynb")
+    status, found = told(capsys, "check", "dot_products.ipynb")
+    assert (status, found["passed"], found["points"]) == (0, True, found["max_points"])
+
+
+def test_what_a_notebook_prints_is_not_in_the_json(notebook, capsys):
+    noisy = DOT.replace("def dot(a, b):", "def dot(a, b, noise=print('noise')):")
+    assert main([str(notebook(IMPORTS, noisy)), "--json"]) == 1
+    captured = capsys.readouterr()
+    assert json.loads(captured.out)["points"] == 6 and "noise" in captured.err
+
+
+@pytest.mark.parametrize(
+    "arguments, words",
+    [
+        (["check", "none.ipynb"], "there is no none.ipynb"),
+        (["empty.ipynb"], "cannot be read as a notebook"),
+        (["check"], "required: NOTEBOOK"),
+        (["dot_products.ipynb", "--github"], "not allowed with"),
+    ],
+)
+def test_errors_are_json_too(notebook, tmp_path, capsys, arguments, words):
+    notebook(*ANSWERS)
+    (tmp_path / "empty.ipynb").write_text("{")
+    status, found = told(capsys, *arguments)
+    assert status == 2 and list(found) == ["error"] and words in found["error"]
+
+
+def test_a_failure_of_the_check_itself_is_json_too(notebook, monkeypatch, capsys):
+    def broken(path):
+        raise RuntimeError("out of order")
+
+    monkeypatch.setattr("attnlab.__main__.checked", broken)
+    status, found = told(capsys, "check", str(notebook(*ANSWERS)))
+    assert status == 2 and found["error"] == "the check itself failed: RuntimeError: out of order"
+
+
+def test_a_line_that_ends_python_is_reported_like_one_that_fails(notebook, capsys):
+    _, found = told(capsys, str(notebook("import sys\nsys.exit(3)\nscale = sys.exit(4)", "def dot(a, b):\n    scale")))
+    (dot,) = [exercise for exercise in found["exercises"] if exercise["name"] == "dot"]
+    assert "dot needs a line that fails" in dot["sentence"] and "SystemExit: 4" in dot["sentence"]
+
+
+def test_the_terminal_says_what_the_check_in_a_notebook_says(notebook, capsys):
+    """Also where a library's function does the work, and about the answer as a whole."""
+    unused = "def cosine_similarity(a, b):\n    return (a * a).sum()"
+    library = "def matmul(A, B):\n    return np.matmul(A, B).tolist()"
+    _, found = told(capsys, str(notebook(IMPORTS, unused, library)))
+    exercises = {exercise["name"]: exercise for exercise in found["exercises"]}
+    assert exercises["matmul"]["points"] == 0 and "does the whole work" in exercises["matmul"]["sentence"]
+    assert "never uses its argument b" in exercises["cosine_similarity"]["sentence"]
+    main([str(notebook(IMPORTS, unused, library))])
+    said = " ".join(capsys.readouterr().out.split())
+    assert "does the whole work" in said and exercises["cosine_similarity"]["sentence"] in said
+
+
 # GitHub Classroom ----------------------------------------------------------------------------------------------------
 
 
