@@ -82,6 +82,7 @@ def files() -> Iterator[tuple[str, bytes]]:
     yield "LICENSE", (ROOT / "LICENSE").read_bytes()
     for name, text in {
         "README.md": README.read_text("utf-8").replace("{start}", _start()),
+        "AGENTS.md": release.assistants_page("README.md", f"{NOTEBOOKS}/"),
         "pyproject.toml": _project(),
         "requirements.txt": release.REQUIREMENTS.format(attnlab="."),
         ".gitignore": IGNORED,
@@ -96,6 +97,7 @@ def _is_tree(folder: Path) -> bool:
     names = {path.name for path in folder.iterdir()} if folder.is_dir() else {""}
     return names <= {
         "README.md",
+        "AGENTS.md",
         "LICENSE",
         "pyproject.toml",
         "requirements.txt",

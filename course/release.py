@@ -27,6 +27,7 @@ torch>=2.6,<3
 """
 ANSWER_HERE = "*Double-click here, and write your answer in place of this line.*"
 START = ROOT / "guides" / "students.md"
+ASSISTANTS = ROOT / "guides" / "assistants.md"
 
 
 def student_notebook(stem: str):
@@ -79,7 +80,7 @@ def generate(stems=(), course: Path | None = None) -> list[Path]:
 
 
 def bundle(dist: Path) -> Path:
-    """Write `dist/attention-course.zip`: notebooks, the attnlab wheel, requirements and a page to start from."""
+    """Write `dist/attention-course.zip`: notebooks, the attnlab wheel, requirements, START.md and AGENTS.md."""
     notebooks = {path.name: path.read_bytes() for path in generate()}
     dist.mkdir(parents=True, exist_ok=True)
     path = dist / f"{NAME}.zip"
@@ -96,6 +97,7 @@ def packed(notebooks: dict[str, bytes]) -> bytes:
             **notebooks,
             wheel.name: wheel.read_bytes(),
             "START.md": start_page().encode("utf-8"),
+            "AGENTS.md": assistants_page("START.md").encode("utf-8"),
             "requirements.txt": REQUIREMENTS.format(attnlab=f"./{wheel.name}").encode("utf-8"),
         }
         for name, content in members.items():
@@ -112,6 +114,18 @@ def start_page() -> str:
     return "\n".join(
         [plain_markdown.markdown(guide, "guides/students.md"), "", "## The notebooks, in their order", "", *names, ""]
     )
+
+
+def assistants_page(start: str, notebooks: str = "") -> str:
+    """What a program that helps a student reads, as AGENTS.md: how to tutor here, and how to ask the check.
+
+    start: the name of the students' start page; notebooks: the folder of the notebooks, with a slash, if it is another
+    """
+    text = ASSISTANTS.read_text("utf-8")
+    places = {"start": start, "notebooks": f"`{notebooks}`" if notebooks else "this folder"}
+    for name, value in {**places, "notebook": f"{notebooks}softmax.ipynb"}.items():
+        text = text.replace(f"{{{name}}}", value)
+    return text
 
 
 def _wheel(folder: Path) -> Path:

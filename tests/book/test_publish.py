@@ -31,9 +31,9 @@ def names(published):
 
 def test_the_tree_holds_chapters_notebooks_attnlab_and_the_bundle_and_nothing_else(names):
     outside = [name for name in names if not name.startswith("attnlab/")]
-    top = [".gitignore", "LICENSE", "README.md", "attention-course.zip", "pyproject.toml", "requirements.txt"]
+    top = [".gitignore", "AGENTS.md", "LICENSE", "README.md", "attention-course.zip", "pyproject.toml"]
     chapters = [name for stem in catalog.chapters() for name in (f"chapters/{stem}.md", f"notebooks/{stem}.ipynb")]
-    assert outside == sorted([".binder/environment.yml", ".binder/postBuild", *top, *chapters])
+    assert outside == sorted([".binder/environment.yml", ".binder/postBuild", "requirements.txt", *top, *chapters])
     assert {f"attnlab/checks/{name}.gz" for name in catalog.all_exercises()} <= set(names)
 
 
@@ -90,7 +90,7 @@ def test_the_same_course_gives_the_same_bytes(published, monkeypatch):
     for member in shared:
         other = bundles[1].getinfo(member.filename)
         assert (member.CRC, member.date_time, member.external_attr) == (other.CRC, other.date_time, other.external_attr)
-    assert len(shared) == 4  # two notebooks, the wheel, what it requires
+    assert len(shared) == 5  # two notebooks, the wheel, what it requires, the page for assistants
     again.pop("README.md")  # it names the chapters
     assert [name for name, content in again.items() if (published / name).read_bytes() != content] == []
 

@@ -174,6 +174,7 @@ def make(folder: Path, **texts: str) -> Path:
         "course/exercises/toy.py": EXERCISES,
         "toy_widgets.py": WIDGET,
         "guides/students.md": "# For students\n\nUnpack, and begin.\n",
+        "guides/assistants.md": "# For an assistant\n\nAsk.\n",
     }
     return write_files(folder, {**files, **texts})
 

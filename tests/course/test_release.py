@@ -43,11 +43,12 @@ def bundle(released, tmp_path_factory):
     return home, python
 
 
-def test_the_bundle_holds_notebooks_wheel_requirements_and_a_start_and_nothing_else(bundle):
+def test_the_bundle_holds_notebooks_wheel_requirements_and_two_pages_and_nothing_else(bundle):
     home, _ = bundle
     names = sorted(path.name for path in home.iterdir())
     wheel = next(home.glob("attnlab-*.whl")).name
-    assert names == sorted([*(f"{s}.ipynb" for s in catalog.chapters()), wheel, "requirements.txt", "START.md"])
+    pages = ["AGENTS.md", "START.md"]
+    assert names == sorted([*(f"{s}.ipynb" for s in catalog.chapters()), wheel, "requirements.txt", *pages])
     assert wheel in (home / "requirements.txt").read_text()
 
 
