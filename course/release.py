@@ -117,7 +117,7 @@ def start_page() -> str:
 
 
 def assistants_page(start: str, notebooks: str = "") -> str:
-    """What a program that helps a student reads, as AGENTS.md: how to tutor here, and how to ask the check.
+    """AGENTS.md, for a program that helps a student: how to tutor here, and how to ask the check.
 
     start: the name of the students' start page; notebooks: the folder of the notebooks, with a slash, if it is another
     """

@@ -25,7 +25,7 @@ def text():
 
 
 def in_code(text: str) -> list[str]:
-    """What is between back quotes."""
+    """List what is between back quotes."""
     return re.findall(r"`([^`\n]+)`", text)
 
 
@@ -114,7 +114,7 @@ def test_below_each_check_are_hints(text):
             assert re.findall(r"^:::\{dropdown\} Hint( 1)?\b", section, re.MULTILINE), name
 
 
-def test_the_start_page_says_how_to_install_what_a_check_says_what_a_mistake_costs_and_how_to_hand_in():
+def test_the_start_page_has_what_the_page_says():
     headings = re.findall(r"^## (.+)$", release.start_page(), re.MULTILINE)
     assert {"Start", "What the check says", "What a mistake costs", "Hand in"} <= set(headings)
     assert "The notebooks, in their order" in headings
