@@ -41,6 +41,6 @@ def row(stem: str, name: str, exercise, here: bool) -> str:
     place = f"chapters/{stem}.html#{'answer' if here else 'exercise'}-{name}"
     return (
         f'<tr data-exercise="{name}" data-chapter="{stem}"><td><a href="{place}"><code>{name}</code></a>'
-        f"{' ★' if exercise.bonus else ''}</td><td>{effort.of_exercise(exercise)}</td><td>{exercise.points:g}</td>"
+        f"{' ★' if exercise.bonus else ''}</td><td>{effort.of_exercise(exercise).removeprefix('Estimate: ')}</td><td>{exercise.points:g}</td>"
         f"<td>{'on the page' if here else 'in the notebook'}</td></tr>"
     )
