@@ -27,21 +27,23 @@ const KEPT = "attention-python";
 const address = () => here(`started?${pieces.pyodide}`);
 async function start() {
   const options = { indexURL: here("."), packages: [] };
-  let snapshot;
-  try {
-    const found = await (await caches.open(KEPT)).match(address());
-    snapshot = found && new Uint8Array(await found.arrayBuffer());
-    if (snapshot) return await loadPyodide({ ...options, _loadSnapshot: snapshot });
-  } catch {
-    await globalThis.caches?.delete(KEPT).catch(() => {}); // what is kept cannot be used
-  }
+  const snapshot = await kept().catch(() => null);
+  if (snapshot) return loadPyodide({ ...options, _loadSnapshot: snapshot });
   const started = await loadPyodide({ ...options, _makeSnapshot: true });
   keep(started.makeMemorySnapshot()).catch(() => {}); // a private window, or no room: the next page starts it again
   return started;
 }
+// Pyodide would wait for ever on a snapshot that is not whole, so its digest is kept with it.
+const digest = async (bytes) => new Uint8Array(await crypto.subtle.digest("SHA-256", bytes)).join();
+async function kept() {
+  const found = await (await caches.open(KEPT)).match(address());
+  const bytes = found && new Uint8Array(await found.arrayBuffer());
+  return bytes && (await digest(bytes)) === found.headers.get("digest") ? bytes : null;
+}
 async function keep(snapshot) {
   await caches.delete(KEPT); // of an older version
-  await (await caches.open(KEPT)).put(address(), new Response(snapshot));
+  const headers = { digest: await digest(snapshot) };
+  await (await caches.open(KEPT)).put(address(), new Response(snapshot, { headers }));
 }
 
 async function load() {
