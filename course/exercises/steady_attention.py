@@ -38,6 +38,7 @@ NARROW = dict(rtol=0.02, atol=0.02)  # for bfloat16
 CAP = "Scores that cannot grow"
 SINK = "A place for weight that no key deserves"
 QK_NORM = "Normalized queries and keys"
+GATE = "A gate on the output"
 
 # soft_cap ------------------------------------------------------------------------------------------------------------
 
@@ -350,7 +351,7 @@ SHARED_HEADS = {**EQUAL_HEADS, "n_kv_heads": 1}
 def _qk_layer(rng, d_model, n_heads, n_kv_heads, d_head, batch, n, names="qkvo", dtype=torch.float64, **init):
     """A layer, weights of variance about 1 / d_model for the maps named, norm weights that differ, and tokens."""
     wide, narrow = n_heads * d_head, n_kv_heads * d_head
-    shapes = dict(q=(wide, d_model), k=(narrow, d_model), v=(narrow, d_model), o=(d_model, wide))
+    shapes = dict(q=(wide, d_model), k=(narrow, d_model), v=(narrow, d_model), g=(wide, d_model), o=(d_model, wide))
     weights = {f"W_{m}.weight": normal(rng, *shapes[m], dtype=dtype) * 1.5 / shapes[m][1] ** 0.5 for m in names}
     weights |= {f"norm_{m}.weight": (1.2 + 0.6 * normal(rng, d_head)).to(dtype) for m in "qk" if m in names}
     return dict(
@@ -608,6 +609,277 @@ QKNormAttention.mistakes(
     NO_GRADIENT,
     edit(f"self.W_o({MERGED})", f"self.W_o({MERGED}), x.new_zeros(len(x), self.n_heads, x.shape[1], x.shape[1])",
          "The weights of attention are returned along with the output. Here forward returns the output alone."),
+    MASK_ON_THE_CPU,
+)  # fmt: skip
+
+
+# GatedAttention ------------------------------------------------------------------------------------------------------
+
+GatedAttention = Exercise(solutions.GatedAttention, section=GATE, minutes=20, difficulty=3)
+GATED_SIZES = dict(d_model=6, n_heads=2, n_kv_heads=1, d_head=4, d_rotary=2, batch=1)
+
+
+def _gated_layer(rng, *, names="qkvgo", **sizes):
+    """As `_qk_layer`, with a gate that opens for some numbers and closes for others."""
+    case = _qk_layer(rng, names=names, **sizes)
+    if "g" in names:
+        case["weights"]["W_g.weight"] *= 1.5
+    return case
+
+
+@GatedAttention.property(
+    "has five maps without bias and two norms over d_head",
+    points=1,
+    hint="W_q and W_g have n_heads * d_head outputs, W_k and W_v n_kv_heads * d_head, W_o as many inputs as W_q has "
+    "outputs. norm_q and norm_k are RMSNorm(d_head, eps).",
+)
+def gated_structure(rng):
+    for n_kv_heads, d_head in ((2, 6), (1, 2 * int(rng.integers(2, 7)))):
+        n_heads, d_model = n_kv_heads * int(rng.integers(2, 4)), 4 * int(rng.integers(2, 5))
+        sizes = dict(n_kv_heads=n_kv_heads, d_head=d_head, d_rotary=2)
+        yield dict(init=dict(d_model=d_model, n_heads=n_heads, **sizes))
+
+
+@GatedAttention.property(
+    "multiplies what the heads return by a gate, number by number",
+    points=3,
+    **ROTATED,
+    hint="Merge the heads, multiply by torch.sigmoid(self.W_g(x)), which has the same shape, and then apply W_o. All "
+    "else is as in QKNormAttention.",
+)
+def gated_one_pass(rng):
+    yield _gated_layer(rng, d_model=4, n_heads=1, n_kv_heads=1, d_head=4, d_rotary=4, batch=1, n=3)
+    yield _gated_layer(rng, d_model=8, n_heads=2, n_kv_heads=2, d_head=4, d_rotary=4, batch=1, n=4)
+    yield _gated_layer(rng, d_model=12, n_heads=3, n_kv_heads=3, d_head=4, d_rotary=4, batch=2, n=3, base=30.0)
+
+
+@GatedAttention.property(
+    "rotates the first d_rotary numbers of a head, and no others",
+    points=2,
+    **ROTATED,
+    hint="Cut the last axis behind d_rotary, give the first part to apply_rope, and join the rest to what it returns. "
+    "apply_rope then takes its pairs and its frequencies from a width of d_rotary.",
+)
+def gated_partly_rotated(rng):
+    yield _gated_layer(rng, d_model=8, n_heads=1, n_kv_heads=1, d_head=8, d_rotary=4, batch=1, n=4)
+    yield _gated_layer(rng, d_model=12, n_heads=2, n_kv_heads=2, d_head=6, d_rotary=4, batch=1, n=5, base=20.0)
+    yield _gated_layer(rng, d_model=8, n_heads=2, n_kv_heads=2, d_head=4, d_rotary=2, batch=2, n=4)
+
+
+@GatedAttention.property(
+    "has a head width of its own, and shares keys and values",
+    points=1,
+    **ROTATED,
+    hint="d_head is an argument, not d_model / n_heads. `repeat_kv` by n_heads // n_kv_heads, for keys and values "
+    "alike. The gate has n_heads * d_head numbers.",
+)
+def gated_own_width(rng):
+    yield _gated_layer(rng, d_model=6, n_heads=4, n_kv_heads=2, d_head=4, d_rotary=2, batch=1, n=4)
+    yield _gated_layer(rng, d_model=10, n_heads=6, n_kv_heads=2, d_head=2, d_rotary=2, batch=2, n=3)
+
+
+@GatedAttention.property(
+    "takes base and eps from its arguments",
+    points=1,
+    **ROTATED,
+    hint="Pass `base` to apply_rope, for queries and keys, and eps to both norms. Its default here is 1e-6.",
+)
+def gated_settings(rng):
+    sizes = dict(d_model=6, n_heads=2, n_kv_heads=2, d_head=6, d_rotary=4, batch=1)
+    yield _gated_layer(rng, **sizes, n=4, base=20.0)
+    yield _gated_layer(rng, **sizes, n=3, eps=0.5)
+    case = _gated_layer(rng, **sizes, n=3)
+    yield {**case, "x": 0.002 * case["x"]}
+
+
+@GatedAttention.property(
+    "keeps the future out, and lets the past in",
+    points=1,
+    probe=probes.moved,
+    hint="Replace one token: no earlier row may move, not by a single bit, and every row from there on must.",
+)
+def gated_future(rng):
+    case = _gated_layer(rng, **{**GATED_SIZES, "batch": 2}, n=5)
+    changed = case["x"].clone()
+    changed[:, 2] = normal(rng, 2, 6)
+    yield dict(**case, name="x", replacement=changed)
+
+
+@GatedAttention.property(
+    "reads in chunks with a cache what it reads in one pass",
+    points=1,
+    **IN_CHUNKS,
+    hint="Read `len(cache)` before you append: that is the position of the first new token. The gate needs no cache: "
+    "it is computed from the new tokens alone.",
+)
+def gated_in_chunks(rng):
+    sizes = dict(d_model=4, n_heads=1, n_kv_heads=1, d_head=4, d_rotary=2, batch=1)
+    yield dict(**_gated_layer(rng, **sizes, n=4), cuts=[1, 2, 3])
+    yield dict(**_gated_layer(rng, **{**GATED_SIZES, "batch": 2}, n=6, base=50.0), cuts=[1, 4])
+    yield dict(**_gated_layer(rng, **GATED_SIZES, n=3), cuts=[])
+
+
+@GatedAttention.property(
+    "keeps normed, rotated keys and plain values",
+    points=1,
+    **IN_CHUNKS,
+    hint="Normalize and rotate the new keys, then append them with the new values. The rotated numbers of a key come "
+    "first, then the rest. Nothing of the gate is kept.",
+)
+def gated_kept(rng):
+    yield dict(**_gated_layer(rng, **GATED_SIZES, n=5), cuts=[2], kept=True)
+
+
+@GatedAttention.property("keeps two texts with two caches apart", points=1, **IN_CHUNKS, hint=OWN_CACHE)
+def gated_apart(rng):
+    yield dict(**_gated_layer(rng, **GATED_SIZES, n=4), cuts=[2, 3], beside=normal(rng, 1, 5, 6))
+
+
+def _narrow_gated_layers(rng):
+    sizes = dict(d_model=8, n_heads=2, n_kv_heads=2, d_head=4, d_rotary=2, batch=1)
+    yield dict(**_gated_layer(rng, **sizes, n=4, dtype=torch.float32))
+    yield dict(probe="in_chunks", **_gated_layer(rng, **sizes, n=4, dtype=torch.float32), cuts=[2])
+    yield dict(**_gated_layer(rng, **sizes, n=3, dtype=torch.bfloat16))
+
+
+GatedAttention.gradients(
+    lambda rng: dict(**_gated_layer(rng, **GATED_SIZES, n=3, names="qkg"), upstream=[normal(rng, 1, 3, 6)]),
+    title="has the right gradients, also for the norms and the gate",
+    **ROTATED,
+    hint="Use only tensor operations; detach nothing. norm_q, norm_k and W_g are learned as well.",
+)
+GatedAttention.any_device(_narrow_gated_layers, **PRECISION)
+GatedAttention.unchanged(lambda rng: _gated_layer(rng, **GATED_SIZES, n=3, names="qg"), **UNCHANGED)
+
+OPEN = "torch.sigmoid(self.W_g(x))"
+GATED = f"{OPEN} * merged"
+PARTLY = "torch.cat([apply_rope(turned, positions, self.base), plain], dim=-1)"
+CUT = "heads[..., : self.d_rotary], heads[..., self.d_rotary :]"
+GATE_MAP = "self.W_g = nn.Linear(d_model, n_heads * d_head, bias=False)"
+GATED_QUERIES = f"rotated(self.norm_q({Q_HEADS}))"
+GATED_KEYS = f"rotated(self.norm_k({K_HEADS}))"
+
+GatedAttention.mistakes(
+    edit(GATED, "merged",
+         "The gate is not used: this is QKNormAttention with fewer rotated numbers. Multiply the merged heads by "
+         "sigmoid(W_g x) before W_o."),
+    edit(OPEN, "self.W_g(x)",
+         "The gate has no sigmoid, so it can be negative or larger than 1. A gate is between 0 and 1."),
+    edit(OPEN, "nn.functional.silu(self.W_g(x))",
+         "The gate is a SiLU, as in SwiGLU. Here it is a sigmoid: it can close what it multiplies, and it never makes "
+         "it larger."),
+    edit("torch.sigmoid(", "torch.tanh(",
+         "The gate is a tanh, which also turns signs around. Use a sigmoid, which is between 0 and 1."),
+    edit(OPEN, "(1 - torch.sigmoid(self.W_g(x)))",
+         "The gate works the wrong way: it closes where W_g x is large. Multiply by the sigmoid and not by 1 minus "
+         "it."),
+    edit(OPEN, "self.W_g(x).softmax(dim=-1)",
+         "The gate is a softmax, so its numbers compete and sum to 1. Each number has a sigmoid of its own: all of "
+         "them may close."),
+    edit(OPEN, "2 * torch.sigmoid(self.W_g(x))",
+         "The gate is doubled, so that it begins near 1. Here it is a sigmoid and nothing else: it begins near 1/2, "
+         "and W_o can make up for that."),
+    edit(GATED, "torch.sigmoid(self.W_g(x)) + merged",
+         "The gate is added. It should multiply what the heads return, so that it can bring it to 0."),
+    edit(OPEN, "torch.sigmoid(self.W_g(x)).unflatten(-1, (-1, self.n_heads)).mT.flatten(-2)",
+         "The gate's numbers are in another order than the merged heads: all heads' first numbers, then all second "
+         "ones. Its rows are head by head, as those of W_q."),
+    edit(OPEN,
+         "torch.sigmoid(self.W_g(x)).unflatten(-1, (self.n_heads, -1)).mean(-1, keepdim=True)"
+         ".expand(-1, -1, -1, merged.shape[-1] // self.n_heads).flatten(-2)",
+         "Each head has one gate for all its numbers. Here each number of a head has a gate of its own."),
+    edit(OPEN, "torch.sigmoid(self.W_g(x)).mean(dim=1, keepdim=True)",
+         "One gate serves all tokens: it is averaged over the text, so it also sees what comes later. Each token has "
+         "its own."),
+    edit(f"self.W_o({GATED})",
+         "nn.functional.pad(torch.sigmoid(self.W_g(x)), (0, x.shape[-1]))[..., : x.shape[-1]] * self.W_o(merged)",
+         "The gate comes after W_o. It has n_heads * d_head numbers, one for each that the heads return: multiply "
+         "before W_o, while the heads are still apart."),
+    edit("self.W_g(x)",
+         "nn.functional.linear(nn.functional.pad(merged, (0, x.shape[-1]))[..., : x.shape[-1]], self.W_g.weight)",
+         "The gate is computed from what the heads return. It reads x, the token itself."),
+    edit(OPEN, f"{OPEN}.detach()",
+         "The gate is detached, so W_g gets no gradient and is never learned."),
+    edit(CUT, "heads, heads[..., :0]",
+         "All numbers of a head are rotated. Only the first d_rotary of them are, and the rest pass unchanged."),
+    edit(PARTLY, "torch.cat([plain, apply_rope(turned, positions, self.base)], dim=-1)",
+         "The last d_rotary numbers of a head are rotated. The first ones are, and the rest pass.",
+         also={CUT: "heads[..., heads.shape[-1] - self.d_rotary :], heads[..., : heads.shape[-1] - self.d_rotary]"}),
+    edit(PARTLY, "torch.cat([plain, apply_rope(turned, positions, self.base)], dim=-1)",
+         "The rotated numbers are put behind the others. Scores do not change, but the cache then keeps keys in "
+         "another order: what was first comes first."),
+    edit("self.base)", "self.base ** (self.d_rotary / heads.shape[-1]))",
+         "The frequencies are those of a head d_head wide. apply_rope sees only d_rotary numbers, so its frequencies "
+         "are those of a head d_rotary wide."),
+    edit(PARTLY, "(lambda half, r, d: torch.cat([half[..., :r], heads[..., r : d // 2], half[..., r:], "
+         "heads[..., d // 2 + r :]], dim=-1))(apply_rope("
+         "torch.cat([turned[..., : self.d_rotary // 2], "
+         "heads[..., heads.shape[-1] // 2 : heads.shape[-1] // 2 + self.d_rotary // 2]], dim=-1), "
+         "positions, self.base), self.d_rotary // 2, heads.shape[-1])",
+         "The pairs reach over the whole head, (i, i + d_head/2). They should be within the first d_rotary numbers: "
+         "(i, i + d_rotary/2)."),
+    edit("apply_rope(turned, positions, self.base)",
+         "apply_rope(turned.unflatten(-1, (-1, 2)).mT.flatten(-2), positions, self.base)"
+         ".unflatten(-1, (2, -1)).mT.flatten(-2)",
+         "Neighbors are paired, (0, 1), (2, 3), ... In the half-split order, number i of the first d_rotary is paired "
+         "with i + d_rotary/2."),
+    edit(PARTLY, "nn.functional.pad(apply_rope(turned, positions, self.base), (0, plain.shape[-1]))",
+         "The numbers that are not rotated are lost. Join them to the rotated ones: they are compared as well."),
+    edit(PARTLY, "heads",
+         "Nothing is rotated, so the scores do not depend on the order of the tokens. The first d_rotary numbers of "
+         "queries and keys are."),
+    edit("q = " + GATED_QUERIES, f"q = self.norm_q({Q_HEADS})",
+         "Only the keys are rotated. A score depends on the distance if both sides are."),
+    edit("k = " + GATED_KEYS, f"k = self.norm_k({K_HEADS})",
+         "Only the queries are rotated. A score depends on the distance if both sides are."),
+    edit(GATED_QUERIES, f"self.norm_q(rotated({Q_HEADS}))",
+         "The norm comes after the rotation. Its weight has one number per entry, and a rotated pair would be scaled "
+         "unequally. Normalize, then rotate.",
+         also={GATED_KEYS: f"self.norm_k(rotated({K_HEADS}))"}),
+    edit("self.norm_q(", "(",
+         "Queries and keys are not normalized. Apply norm_q and norm_k after splitting.", also={"self.norm_k(": "("}),
+    edit("self.norm_k(", "(", "Only the queries are normalized. Normalize the keys as well."),
+    edit("self.norm_q(", "(", "Only the keys are normalized. Normalize the queries as well."),
+    edit("self.norm_q(", "self.norm_k(", "norm_q and norm_k are exchanged.", also={"self.norm_k(": "self.norm_q("}),
+    edit(NORM, "rms_norm(x, 1 + self.weight, self.eps)",
+         "The norms multiply by 1 + weight. That is how Qwen3-Next's files are read, whose weights are stored minus 1. "
+         "Here the weight multiplies as it is."),
+    edit(VALUES, f"rotated({VALUES})",
+         "The values are rotated as well. A position should change the weights and not what is averaged."),
+    edit("q.shape[-1]", "x.shape[-1] / self.n_heads",
+         "The scores are divided by the square root of d_model / n_heads. The head has a width of its own, d_head."),
+    edit("q.shape[-1]", "self.d_rotary",
+         "The scores are divided by the square root of d_rotary. A score is a product of d_head numbers, rotated or "
+         "not."),
+    edit(" / math.sqrt(q.shape[-1])", "",
+         "The scores are not divided by the square root of d_head."),
+    edit("math.sqrt(q.shape[-1])", "q.shape[-1]", "The scores are divided by d_head itself. Use its square root."),
+    DEFAULT_BASE,
+    DEFAULT_EPS,
+    edit(".masked_fill(later, -math.inf)", "", "The mask is missing: tokens see what comes after them."),
+    ALL_FROM_0,
+    MASK_FROM_0,
+    POSITIONS_FROM_0,
+    EMPTY_CACHE,
+    edit("if cache is not None", f"{SHARE}\n        if cache is not None",
+         "The key/value heads are repeated before they go into the cache. The numbers are right, but nothing is saved. "
+         "Append first, then repeat what comes back.", also={SHARE: "pass"}),
+    edit("k, v = cache.append", "v, k = cache.append",
+         "What comes back from `append` is unpacked in the wrong order: keys come first, then values."),
+    edit("repeat_kv(kept, self.n_heads // self.n_kv_heads)", "kept.repeat(1, self.n_heads // self.n_kv_heads, 1, 1)",
+         "The key/value heads are repeated in the order 0 1 0 1. Neighboring query heads share a head: use "
+         "`repeat_kv`."),
+    OVER_QUERIES,
+    edit(f"self.W_o({GATED})", f"nn.functional.pad({GATED}, (0, x.shape[-1]))[..., : x.shape[-1]]",
+         "W_o is missing: the gated heads are not mapped back."),
+    edit("past = 0 if", "cache = None if cache is None else self.kept\n        past = 0 if",
+         "The layer keeps keys and values in `self` and not in the cache that it is given. Two texts that are read in "
+         "turn then get mixed up.", also={"super().__init__()": "super().__init__(); self.kept = KVCache()"}),
+    WITH_BIASES,
+    edit(GATE_MAP, "self.W_g = nn.Linear(d_model, n_heads, bias=False)",
+         "W_g has one output per head. It should have n_heads * d_head: a gate for each number that the heads return.",
+         also={OPEN: "torch.sigmoid(self.W_g(x)).repeat_interleave(merged.shape[-1] // self.n_heads, dim=-1)"}),
+    NO_GRADIENT,
     MASK_ON_THE_CPU,
 )  # fmt: skip
 

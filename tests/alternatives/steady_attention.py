@@ -96,8 +96,90 @@ class SlicePerQuery(_NormedMaps):
         return torch.stack(rows, dim=1)
 
 
+# GatedAttention
+
+class _GatedMaps(solutions.GatedAttention):
+    """The reference's maps and norms."""
+
+    def heads_of(self, x, first):
+        """Queries and keys normed and partly turned, and values."""
+        width = len(self.norm_q.weight)
+        q, k, v = (W(x).unflatten(-1, (-1, width)).transpose(1, 2) for W in (self.W_q, self.W_k, self.W_v))
+        where = torch.arange(first, first + x.shape[1], device=x.device)
+        return self.turn(self.norm_q(q), where), self.turn(self.norm_k(k), where), v
+
+    def turn(self, x, where):
+        turned, rest = x.split([self.d_rotary, x.shape[-1] - self.d_rotary], dim=-1)
+        return torch.cat([apply_rope(turned, where, self.base), rest], -1)
+
+
+class FusedWithAGate(_GatedMaps):
+    """PyTorch's fused attention; the gate opens each head before the heads are merged."""
+
+    def forward(self, x, cache=None):
+        first = 0 if cache is None else len(cache)
+        q, k, v = self.heads_of(x, first)
+        if cache is not None:
+            k, v = cache.append(k, v)
+        seen = torch.ones(x.shape[1], k.shape[2], dtype=torch.bool, device=x.device).tril(first)
+        out = F.scaled_dot_product_attention(q, k, v, attn_mask=seen, enable_gqa=True)
+        gate = self.W_g(x).unflatten(-1, (self.n_heads, -1)).transpose(1, 2)
+        return self.W_o((out * gate.sigmoid()).transpose(1, 2).flatten(2))
+
+
+class TurnedByAMatrix(_GatedMaps):
+    """Cosines and sines written out, 1 and 0 for numbers that pass. The gate is an exponential."""
+
+    def turn(self, x, where):
+        half = self.d_rotary // 2
+        speeds = self.base ** -(torch.arange(half, device=x.device, dtype=torch.float32) / half)
+        angles = where[:, None] * speeds
+        cos, sin = torch.ones(2, len(where), x.shape[-1], device=x.device).unbind()
+        sin = sin - 1
+        cos = torch.cat([angles.cos(), angles.cos(), cos[:, self.d_rotary:]], -1).to(x.dtype)
+        sin = torch.cat([-angles.sin(), angles.sin(), sin[:, self.d_rotary:]], -1).to(x.dtype)
+        order = torch.arange(x.shape[-1], device=x.device)
+        swapped = torch.cat([order[half : self.d_rotary], order[:half], order[self.d_rotary:]])
+        return x * cos + x[..., swapped] * sin
+
+    def forward(self, x, cache=None):
+        first = 0 if cache is None else len(cache)
+        q, k, v = self.heads_of(x, first)
+        if cache is not None:
+            k, v = cache.append(k, v)
+        groups = self.n_heads // self.n_kv_heads
+        q = q.unflatten(1, (-1, groups))
+        scores = torch.einsum("bgrid,bgjd->bgrij", q, k) / math.sqrt(q.shape[-1])
+        places = torch.arange(k.shape[2], device=x.device)
+        scores = scores.where(places <= places[first:, None], -torch.inf)
+        mixed = torch.einsum("bgrij,bgjd->bigrd", scores.softmax(-1), v).flatten(2)
+        return self.W_o(mixed / (1 + torch.exp(-self.W_g(x))))
+
+
+class GateInsideTheMap(_GatedMaps):
+    """A loop over new tokens: each takes the slice of keys that it may see; the gate scales the columns of W_o."""
+
+    def forward(self, x, cache=None):
+        first = 0
+        if cache is not None:
+            first = len(cache)
+        q, k, v = self.heads_of(x, first)
+        if cache is not None:
+            k, v = cache.append(k, v)
+        k, v = (t.repeat_interleave(self.n_heads // self.n_kv_heads, dim=1) for t in (k, v))
+        rows = []
+        for i in range(x.shape[1]):
+            end = first + i + 1
+            scores = (q[:, :, i, None] * k[:, :, :end]).sum(-1) * q.shape[-1] ** -0.5
+            mixed = (torch.softmax(scores, dim=-1)[..., None] * v[:, :, :end]).sum(2).flatten(1)
+            columns = self.W_o.weight * torch.sigmoid(self.W_g(x[:, i]))[:, None]
+            rows.append((columns @ mixed[..., None])[..., 0])
+        return torch.stack(rows, dim=1)
+
+
 ALTERNATIVES = {
     "soft_cap": [cap_by_a_sigmoid, cap_in_place_on_a_copy],
     "softmax_with_sink": [sink_by_a_sigmoid, sink_head_by_head],
     "QKNormAttention": [FusedWithAMask, SlicePerQuery],
+    "GatedAttention": [FusedWithAGate, TurnedByAMatrix, GateInsideTheMap],
 }

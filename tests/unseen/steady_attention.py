@@ -5,13 +5,14 @@ import functools
 import torch
 
 from solutions import steady_attention as solutions
-from tests.alternatives.steady_attention import FusedWithAMask, sink_by_a_sigmoid
+from tests.alternatives.steady_attention import FusedWithAGate, FusedWithAMask, TurnedByAMatrix, sink_by_a_sigmoid
 from tests.unseen.parts import changed
 
 KEYS = "self.norm_k(split_heads(self.W_k(x), self.n_kv_heads))"
 NORMED_KEYS = f"apply_rope({KEYS}, positions, self.base)"
 
 layer = functools.partial(changed, FusedWithAMask)
+gated = functools.partial(changed, FusedWithAGate)
 
 
 def cap_by_exponentials(scores, cap):
@@ -65,5 +66,17 @@ UNSEEN = {
                "for t in cache.append(k, v))"), None),
         (changed(solutions.QKNormAttention, NORMED_KEYS, KEYS, "distance = ",
                  "k = apply_rope(k, torch.arange(k.shape[2], device=x.device), self.base)\n        distance = "), None),
+    ],
+    "GatedAttention": [
+        (gated("out * gate.sigmoid()", "out"), "gate is not used"),
+        (gated("gate.sigmoid()", "gate"), "no sigmoid"),
+        (gated("gate.sigmoid()", "F.silu(gate)"), "SiLU"),
+        (gated("enable_gqa=True", "enable_gqa=True, scale=1.0"), "not divided by the square root"),
+        (gated("tril(first)", "tril()"), "begins at the first key"),
+        (gated("gate.sigmoid()", "gate.sigmoid().mean(1, keepdim=True)"), None),
+        (gated("self.W_g(x)", "self.W_g(x.roll(1, dims=1))"), None),
+        (changed(TurnedByAMatrix, "range(half,", "range(1, half + 1,"), None),
+        (gated("q, k, v = self.heads_of(x, first)", "q, k, v = self.heads_of(x, first)\n        "
+               "v = v if cache is None else v.detach().clone().mul_(self.W_g(x).sigmoid().mean())"), None),
     ],
 }
