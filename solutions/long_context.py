@@ -1,7 +1,8 @@
 """Reference answers of the chapter on longer texts and smaller caches, in PyTorch.
 
 Shapes follow the course: x (batch, n, d_model). Inputs are never changed. Sizes that do not fit raise ValueError.
-Sources: Llama Team, 2024 (stretched frequencies); DeepSeek-AI, 2024 (a latent for keys and values).
+Sources: Llama Team, 2024 (stretched frequencies); DeepSeek-AI, 2024 (a latent for keys and values); DeepSeek-AI, 2025
+(an index that chooses keys).
 """
 
 import math
@@ -79,3 +80,36 @@ class LatentAttention(nn.Module):
         scores = scores.masked_fill(later, -math.inf)
         weights = scores.softmax(dim=-1, dtype=torch.promote_types(scores.dtype, torch.float32))
         return self.W_o(merge_heads(weights.to(v.dtype) @ v))
+
+
+def index_scores(q: torch.Tensor, k: torch.Tensor, weights: torch.Tensor) -> torch.Tensor:
+    """How much each query of the index wants each key: its heads' products, those below 0 as 0, by their weights."""
+    batch, heads, n_q, width = q.shape if q.ndim == 4 else (0, 0, 0, 0)
+    if k.ndim != 3 or k.shape[::2] != (batch, width) or weights.shape != (batch, n_q, heads):
+        raise ValueError(f"q {tuple(q.shape)}, k {tuple(k.shape)} and weights {tuple(weights.shape)} do not fit")
+    products = torch.relu(q @ k[:, None].mT)
+    return (weights.to(q.dtype).mT[..., None] * products).sum(dim=1)
+
+
+def top_k_attention(
+    Q: torch.Tensor, K: torch.Tensor, V: torch.Tensor, scores: torch.Tensor, top_k: int
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Causal attention to the keys with the largest scores, and to no others."""
+    n_q, n_k = Q.shape[-2], K.shape[-2]
+    if scores.shape != (len(Q), n_q, n_k) or K.shape[:-1] != V.shape[:-1] or Q.shape[1:2] != K.shape[1:2]:
+        sizes = ", ".join(str(tuple(part.shape)) for part in (Q, K, V, scores))
+        raise ValueError(f"Q, K, V and scores of {sizes} do not fit")
+    if top_k < 1:
+        raise ValueError(f"a query reads at least one key, not {top_k}")
+    readable = torch.ones(n_q, n_k, dtype=torch.bool, device=Q.device).tril(n_k - n_q)
+    ranked = scores.masked_fill(~readable, -math.inf)
+    best = ranked.topk(min(top_k, n_k), dim=-1).indices
+    # Where fewer than top_k may be read, later keys are among the best.
+    chosen = torch.zeros_like(readable.expand_as(scores)).scatter(-1, best, True) & readable
+    seen = chosen[:, None]
+    own = (Q @ K.mT / math.sqrt(Q.shape[-1])).masked_fill(~seen, -math.inf)
+    empty = ~seen.any(dim=-1, keepdim=True)
+    wide = torch.promote_types(Q.dtype, torch.float32)
+    weights = own.masked_fill(empty, 0.0).softmax(dim=-1, dtype=wide).masked_fill(empty, 0.0)
+    weights = weights.to(Q.dtype)
+    return weights @ V, weights

@@ -4,6 +4,7 @@ Angles are float32 by contract, whatever the dtype of x, and right answers may c
 results are compared to about five digits, and the mistakes here are off by far more.
 """
 
+import numpy as np
 import torch
 
 from attnlab.checking import probes
@@ -34,6 +35,7 @@ from solutions import long_context as solutions
 IN_CHUNKS = dict(probe=probes.in_chunks, **ROTATED)
 STRETCH = "Frequencies for longer texts"
 LATENT = "A latent in place of keys and values"
+INDEX = "An index that chooses keys"
 
 # scaled_rope_frequencies ---------------------------------------------------------------------------------------------
 
@@ -390,6 +392,367 @@ LatentAttention.mistakes(
     DEFAULT_EPS,
     NO_GRADIENT,
     MASK_ON_THE_CPU,
+)  # fmt: skip
+
+
+# index_scores --------------------------------------------------------------------------------------------------------
+
+index_scores = Exercise(solutions.index_scores, section=INDEX, minutes=8, difficulty=2)
+KINDS = (torch.float32, torch.bfloat16)
+NARROW = dict(rtol=0.05, atol=0.05)  # for bfloat16
+
+
+def _index(rng, batch, heads, n_q, n_k, d, dtype=torch.float64, signed=True):
+    """Queries, keys and weights; weights of both signs, or none below 0."""
+    weights = normal(rng, batch, n_q, heads, dtype=dtype)
+    weights = weights + 0.3 * weights.sign()
+    return dict(
+        q=normal(rng, batch, heads, n_q, d, dtype=dtype),
+        k=normal(rng, batch, n_k, d, dtype=dtype),
+        weights=weights if signed else weights.abs(),
+    )
+
+
+@index_scores.property(
+    "adds up the heads' products, those below 0 as 0",
+    points=3,
+    hint="Each head multiplies its query with the one key of a token, and what is below 0 becomes 0. Then the heads "
+    "are added with their weights. With products 3 and -2, and weights 0.5 and 1: 1.5.",
+)
+def index_one_query(rng):
+    yield dict(
+        q=torch.tensor([[[[1.0, 2.0]], [[-1.0, 0.0]]]], dtype=torch.float64),
+        k=torch.tensor([[[1.0, 1.0], [-2.0, 1.0], [-1.0, 0.0]]], dtype=torch.float64),
+        weights=torch.tensor([[[0.5, 1.0]]], dtype=torch.float64),
+    )
+    yield _index(rng, 1, 3, 1, 6, 4, signed=False)
+
+
+@index_scores.property(
+    "has a weight for each query and head",
+    points=2,
+    hint="weights is (batch, n_q, n_index_heads) and the products are (batch, n_index_heads, n_q, n_k): `weights.mT` "
+    "swaps the last two axes, and `[..., None]` adds the axis of the keys.",
+)
+def index_a_weight_for_each(rng):
+    yield _index(rng, 1, 3, 3, 3, 4, signed=False)
+    yield _index(rng, 2, 4, 3, 5, 2, signed=False)
+
+
+@index_scores.property(
+    "multiplies by the weights after the ReLU, whatever their sign",
+    points=1,
+    hint="A weight may be negative: then what its head finds counts against a key. Apply the ReLU to q . k alone.",
+)
+def index_signed(rng):
+    yield _index(rng, 1, 2, 2, 5, 3)
+    yield _index(rng, 2, 3, 4, 4, 3)
+
+
+index_scores.gradients(
+    lambda rng: dict(**_index(rng, 1, 2, 2, 3, 3), upstream=[normal(rng, 1, 2, 3)]),
+    title="sends the right gradients to queries, keys and weights",
+    hint="The index is learned: use only tensor operations, and detach nothing.",
+)
+index_scores.any_device(
+    lambda rng: [_index(rng, 1, 2, 2, 4, 4, dtype=kind) for kind in KINDS],
+    title="keeps the kind of number, and the device",
+    **NARROW,
+    hint="bfloat16 in, bfloat16 out. If you create tensors, create them like q.",
+)
+index_scores.unchanged(
+    lambda rng: _index(rng, 1, 2, 3, 4, 3),
+    hint="`relu_()` and `*=` write into their tensor. Do not use them on q, k or weights.",
+)
+
+PRODUCTS = "torch.relu(q @ k[:, None].mT)"
+HEAD_WEIGHTS = "weights.to(q.dtype).mT[..., None]"
+SUM = f"({HEAD_WEIGHTS} * products).sum(dim=1)"
+
+index_scores.mistakes(
+    edit(PRODUCTS, "q @ k[:, None].mT",
+         "The ReLU is missing: a head that finds nothing takes away from what the others found. Products below 0 "
+         "count as 0."),
+    edit(PRODUCTS, "q @ k[:, None].mT",
+         "The ReLU comes after the sum over heads. Each head's product goes through it alone.",
+         also={SUM: f"torch.relu({SUM})"}),
+    edit(PRODUCTS, "q @ k[:, None].mT",
+         "The ReLU is applied to weight times product, so a head with a negative weight counts where it should not. "
+         "Apply it to the product alone.", also={SUM: f"torch.relu({HEAD_WEIGHTS} * products).sum(dim=1)"}),
+    edit(SUM, "products.sum(dim=1)",
+         "The weights are not used. Each query has a weight for each head."),
+    edit(SUM, "products.mean(dim=1)",
+         "The heads are averaged. They are added with the weights of the query."),
+    edit(HEAD_WEIGHTS, "weights.to(q.dtype).softmax(-1).mT[..., None]",
+         "The weights go through a softmax. They are used as they come, and may be negative."),
+    edit(HEAD_WEIGHTS, "weights.to(q.dtype).reshape(q.shape[:3])[..., None]",
+         "The weights are reshaped where their axes should be swapped, so most land at another query or head. "
+         "reshape keeps the order of the numbers; `.mT` swaps the last two axes."),
+    edit(HEAD_WEIGHTS, "weights.to(q.dtype).flip(-1).mT[..., None]",
+         "The weights are those of other heads: their order is turned around."),
+    edit(HEAD_WEIGHTS, "weights.to(q.dtype)[:, :1].mT[..., None]",
+         "All queries use the weights of the first one. Each query has its own."),
+    edit(HEAD_WEIGHTS, "weights.to(q.dtype).mT[:, :, None]",
+         "The weights are taken by key. They are the query's: the same for all the keys that it looks at."),
+    edit("k[:, None].mT", "k[:1, None].mT",
+         "All texts are compared with the keys of the first one. Each text of the batch has its own."),
+    edit(PRODUCTS, "torch.relu(q @ k[:, None].mT / q.shape[-1] ** 0.5)",
+         "The products are divided by the square root of the width. Here there is no scale: only the order of the "
+         "scores matters."),
+    edit("torch.relu(", "torch.abs(",
+         "The absolute value is taken: a product of -3 counts like 3. A ReLU makes it 0."),
+    edit("torch.relu(", "nn.functional.gelu(",
+         "This is a GELU, which lets small negative numbers through. Use torch.relu."),
+    edit("torch.relu(", "torch.sigmoid(",
+         "A sigmoid gives even a negative product a share. A ReLU makes it 0."),
+    edit(PRODUCTS, "torch.relu(q @ k[:, None].mT).square()",
+         "The products are squared after the ReLU. Here they are used as they are."),
+    edit(".sum(dim=1)", ".amax(dim=1)",
+         "Only the strongest head counts. All heads are added."),
+    edit(SUM, f"{SUM} / products.shape[1]",
+         "The sum is divided by the number of heads. They are added, not averaged."),
+    edit(".sum(dim=1)", "",
+         "There is a score for each head. The heads are added: (batch, n_q, n_k)."),
+    edit(SUM, f"{SUM}.mT",
+         "Queries and keys are exchanged in the result. It is (batch, n_q, n_k)."),
+    edit(SUM, f"{SUM}.softmax(dim=-1)",
+         "The scores go through a softmax over the keys. They are asked for as they are: sums, not weights."),
+    edit(SUM, f"{SUM}.tril(products.shape[-1] - products.shape[-2])",
+         "Scores of later keys are set to 0. This function has no mask, and 0 is not the lowest score either."),
+    edit(SUM,
+         f"{SUM}.masked_fill(torch.ones(products.shape[-2:], dtype=torch.bool, device=q.device)"
+         ".triu(1 + products.shape[-1] - products.shape[-2]), -math.inf)",
+         "Later keys are hidden. This function scores every key; `top_k_attention` hides those that come later."),
+    edit(SUM, f"({SUM}).float()",
+         "The result is float32 whatever comes in. Keep the dtype of q."),
+    edit(SUM, f"({SUM}).detach()",
+         "The gradient is cut. `.detach()`, `.data`, `.numpy()` and `torch.tensor(...)` give tensors without a "
+         "gradient."),
+    edit("products = ", "if not q.requires_grad: q.relu_()\n    products = ",
+         "The caller's queries are written into. Operations whose name ends in an underscore do that.",
+         also={PRODUCTS: "torch.relu((q if not q.requires_grad else q) @ k[:, None].mT)"}),
+)  # fmt: skip
+
+
+# top_k_attention -----------------------------------------------------------------------------------------------------
+
+top_k_attention = Exercise(solutions.top_k_attention, section=INDEX, minutes=20, difficulty=3)
+
+
+def _ranked(rng, batch, n_q, n_k, dtype=torch.float64):
+    """Scores of both signs that differ within a row, and are exact in narrow dtypes too."""
+    rows = np.stack([rng.permutation(n_k) for _ in range(batch * n_q)]).reshape(batch, n_q, n_k)
+    return torch.from_numpy(0.5 * rows - 0.25 * n_k).to(dtype)
+
+
+def _sparse(rng, n_q, n_k, top_k, batch=1, heads=1, d=4, d_v=3, dtype=torch.float64):
+    return dict(
+        Q=1.5 * normal(rng, batch, heads, n_q, d, dtype=dtype),
+        K=1.5 * normal(rng, batch, heads, n_k, d, dtype=dtype),
+        V=normal(rng, batch, heads, n_k, d_v, dtype=dtype),
+        scores=_ranked(rng, batch, n_q, n_k, dtype),
+        top_k=top_k,
+    )
+
+
+@top_k_attention.property(
+    "attends to the keys with the largest scores, by its own softmax",
+    points=3,
+    hint="`scores` only chooses: the weights are the softmax of Q K^T / sqrt(d) over the chosen keys. Hide all others "
+    "with minus infinity before the softmax.",
+)
+def one_query(rng):
+    yield _sparse(rng, n_q=1, n_k=4, top_k=2)
+    yield _sparse(rng, n_q=1, n_k=6, top_k=3)
+    yield _sparse(rng, n_q=1, n_k=5, top_k=1)
+
+
+@top_k_attention.property(
+    "chooses among the keys that a query may read",
+    points=2,
+    hint="Hide later keys in the scores before topk, or they take places. Early queries may read fewer than top_k "
+    "keys: they read all of these, and no later one.",
+)
+def chosen_among_the_past(rng):
+    yield _sparse(rng, n_q=4, n_k=4, top_k=2)
+    yield _sparse(rng, n_q=6, n_k=6, top_k=3, d=2)
+
+
+@top_k_attention.property(
+    "takes further tokens of a text, whose keys are more than its queries",
+    points=1,
+    hint="The last query reads up to the last key: query i may read key j if j <= i + n_k - n_q.",
+)
+def more_keys(rng):
+    yield _sparse(rng, n_q=3, n_k=6, top_k=2)
+    yield _sparse(rng, n_q=2, n_k=7, top_k=4)
+
+
+@top_k_attention.property(
+    "is causal attention where top_k leaves nothing out",
+    points=1,
+    hint="topk cannot take more than there are: min(top_k, n_k).",
+)
+def nothing_left_out(rng):
+    yield _sparse(rng, n_q=4, n_k=4, top_k=4)
+    yield _sparse(rng, n_q=3, n_k=5, top_k=int(rng.integers(6, 40)))
+
+
+@top_k_attention.property(
+    "chooses for each text by itself, and the same keys for all its heads",
+    points=1,
+    hint="scores is (batch, n_q, n_k): `[:, None]` adds an axis that broadcasts over heads.",
+)
+def texts_and_heads(rng):
+    yield _sparse(rng, n_q=3, n_k=3, top_k=2, batch=2, heads=3, d=3)
+    yield _sparse(rng, n_q=4, n_k=6, top_k=3, batch=3, heads=2)
+
+
+@top_k_attention.property(
+    "gives zeros where no key may be read",
+    points=1,
+    hint="With more queries than keys, the first n_q - n_k queries read nothing. A softmax over minus infinities alone "
+    "is nan: fill such a row with zeros before it, and set its weights to 0 after it.",
+)
+def nothing_to_read(rng):
+    yield _sparse(rng, n_q=5, n_k=3, top_k=2, heads=2)
+    yield _sparse(rng, n_q=3, n_k=2, top_k=2, batch=2)
+
+
+@top_k_attention.property(
+    "keeps other keys hidden, whatever their scores",
+    points=1,
+    rtol=0.01,
+    atol=0.01,
+    hint="Hide with minus infinity, `-torch.inf`. A score may be lower than any finite number you choose.",
+)
+def hidden_for_good(rng):
+    case = _sparse(rng, n_q=3, n_k=3, top_k=2, d=1)
+    case["Q"] = torch.full_like(case["Q"], 2e6)
+    case["K"] = torch.tensor([[[[-2e6], [-2e6 - 1e-6], [5.0]]]], dtype=torch.float64)
+    case["V"] = 1.0 + rng.uniform() + torch.arange(9, dtype=torch.float64).reshape(1, 1, 3, 3)
+    case["scores"] = torch.tensor([[[2.0, 3.0, 1.0]]], dtype=torch.float64).expand(1, 3, 3).clone()
+    yield case
+    case = dict(case)
+    case["scores"] = 1e12 * (case["scores"] - 6.0)
+    yield case
+
+
+top_k_attention.gradients(
+    lambda rng: [
+        dict(
+            **_sparse(rng, n_q=3, n_k=4, top_k=2, heads=2), upstream=[normal(rng, 1, 2, 3, 3), normal(rng, 1, 2, 3, 4)]
+        ),
+        dict(**_sparse(rng, n_q=3, n_k=2, top_k=1), upstream=[normal(rng, 1, 1, 3, 3), normal(rng, 1, 1, 3, 2)]),
+    ],
+    title="sends gradients to Q, K and V, finite ones, and none to the scores",
+    hint="The choice has no gradient, and the scores are used for nothing else. Where no key may be read, no infinity "
+    "may reach the softmax: 0 times nan is nan in the gradient too.",
+)
+top_k_attention.any_device(
+    lambda rng: [_sparse(rng, n_q=3, n_k=4, top_k=2, dtype=kind) for kind in KINDS],
+    title="keeps the kind of number, and the device",
+    **NARROW,
+    hint="bfloat16 in, bfloat16 out, for both results. Create masks with `device=Q.device`.",
+)
+top_k_attention.unchanged(
+    lambda rng: _sparse(rng, n_q=4, n_k=4, top_k=2),
+    hint="To hide later keys by writing minus infinity into `scores` changes the caller's tensor. masked_fill and "
+    "torch.where make a new one.",
+)
+
+RANKED = "scores.masked_fill(~readable, -math.inf)"
+BEST = "ranked.topk(min(top_k, n_k), dim=-1).indices"
+CHOSEN = "torch.zeros_like(readable.expand_as(scores)).scatter(-1, best, True) & readable"
+SCALED = "Q @ K.mT / math.sqrt(Q.shape[-1])"
+ROWS = "own.masked_fill(empty, 0.0).softmax(dim=-1, dtype=wide).masked_fill(empty, 0.0)"
+
+top_k_attention.mistakes(
+    edit(RANKED, "scores",
+         "The keys are chosen among all, also later ones, and later ones are hidden afterwards. They have taken "
+         "places: a query then reads too few keys, or none. Hide them before you choose."),
+    edit(CHOSEN, "torch.zeros_like(readable.expand_as(scores)).scatter(-1, best, True)",
+         "A query that may read fewer than top_k keys is filled up with later ones. What is minus infinity can be "
+         "among the largest if there is nothing else: hide later keys again after the choice."),
+    edit("tril(n_k - n_q)", "tril(n_k)",
+         "There is no causal mask: keys that come later are chosen too."),
+    edit("tril(n_k - n_q)", "tril()",
+         "The mask begins at the first key. Queries are the last tokens of the text: the last query reads up to the "
+         "last key."),
+    edit("tril(n_k - n_q)", "tril(n_k - n_q - 1)",
+         "A token does not read itself. It may read all keys up to its own."),
+    edit(SCALED, "scores[:, None].expand(-1, Q.shape[1], -1, -1)",
+         "The weights are the softmax of `scores`. These only choose; the weights come from Q and K."),
+    edit(SCALED, f"{SCALED} + scores[:, None]",
+         "The scores are added to Q K^T. They only choose the keys."),
+    edit(RANKED, "(Q @ K.mT).detach().mean(dim=1).masked_fill(~readable, -math.inf)",
+         "The keys are chosen by Q K^T. That costs a product with every key, which the choice is there to save: choose "
+         "by `scores`."),
+    edit(RANKED, "(-scores).masked_fill(~readable, -math.inf)",
+         "The keys with the smallest scores are chosen. Take the largest."),
+    edit(RANKED, "scores.abs().masked_fill(~readable, -math.inf)",
+         "The keys are chosen by the size of their scores, whatever the sign. A score of -5 is lower than 1."),
+    edit(BEST, "ranked.topk(min(top_k + 1, n_k), dim=-1).indices",
+         "A key too many is chosen. A query reads top_k keys."),
+    edit(BEST, "ranked.topk(max(1, min(top_k, n_k) - 1), dim=-1).indices",
+         "A key too few is chosen. A query reads top_k keys."),
+    edit("& readable", "& readable | readable & ~readable.tril(n_k - n_q - 1)",
+         "Each token also reads itself, chosen or not. Only the top_k keys with the largest scores are read."),
+    edit(RANKED,
+         "(0 * scores + torch.arange(n_k, device=Q.device)).masked_fill(~readable, -math.inf)",
+         "The last top_k keys are read: that is a window. The scores choose, and a key may be far back."),
+    edit(BEST, f"({BEST})[:, -1:].expand(-1, n_q, -1)",
+         "All queries read the keys that were chosen for the last one. Each query has its own row of scores."),
+    edit(BEST, f"({BEST})[:1].expand(len(scores), -1, -1)",
+         "All texts read the keys that were chosen for the first one. Each text has its own scores."),
+    edit(CHOSEN, "(scores > ranked.topk(min(top_k, n_k), dim=-1).values[..., -1:]) & readable",
+         "The key with the smallest of the top_k scores is lost: compare with >=, not with >."),
+    edit(ROWS, "torch.where(~seen, 0.0, nn.functional.softmax("
+         "own.where(readable, -math.inf).where(readable.any(-1, keepdim=True), 0.0), dim=-1))",
+         "The softmax runs over all keys, and the weights of those that were not chosen are dropped after it, so a "
+         "row no longer sums to 1. Hide them before the softmax.", also={".masked_fill(~seen, -math.inf)": ""}),
+    edit(" / math.sqrt(Q.shape[-1])", "", "The products are not divided by the square root of d."),
+    edit("math.sqrt(Q.shape[-1])", "Q.shape[-1]", "The products are divided by d itself. Use its square root."),
+    edit("math.sqrt(Q.shape[-1])", "math.sqrt(V.shape[-1])",
+         "The products are divided by the square root of the width of V. The width of Q and K counts."),
+    edit("min(top_k, n_k)", "top_k",
+         "topk refuses to take more keys than there are. A short text has fewer than top_k: take min(top_k, n_k)."),
+    edit(ROWS, "own.softmax(dim=-1, dtype=wide)",
+         "A query that may read nothing gets nan: a softmax over minus infinities alone is 0 / 0."),
+    edit(ROWS, "own.softmax(dim=-1, dtype=wide).nan_to_num(0.0)",
+         "Minus infinity is added to the products, and the nan of a row without keys is replaced after the softmax. "
+         "The numbers are right, but the gradient of that row is nan. Fill the row before the softmax.",
+         also={".masked_fill(~seen, -math.inf)": " + torch.where(seen, 0.0, -math.inf)"}),
+    edit(ROWS, "own.masked_fill(empty, 0.0).softmax(dim=-1, dtype=wide)",
+         "A query that may read nothing gets equal weights on all keys. Its weights and its output are 0."),
+    edit(".masked_fill(~seen, -math.inf)", ".masked_fill(~seen, -1e9)",
+         "Other keys get a big finite number for a score. A chosen one can be lower still. Use minus infinity.",
+         also={ROWS: "own.softmax(dim=-1, dtype=wide).masked_fill(empty, 0.0)"}),
+    edit(".masked_fill(~seen, -math.inf)", " * seen",
+         "Scores of other keys become 0, which is an ordinary score and gets weight. Use minus infinity."),
+    edit(RANKED, "scores.masked_fill(~readable, -1e9)",
+         "Later keys get a big finite number among the scores. A score can be lower still, and then a later key takes "
+         "its place. Use minus infinity."),
+    edit("softmax(dim=-1", "softmax(dim=-2",
+         "The softmax runs over the queries (dim=-2). The weights of each query sum to 1: the keys are the last axis.",
+         also={ROWS.partition(".softmax")[0]: "own", "dtype=wide)": "dtype=wide).nan_to_num(0.0)"}),
+    edit("return weights @ V, weights", "return weights, weights @ V",
+         "Weights and output come back in the wrong order: the output first."),
+    edit("return weights @ V, weights", "return weights @ V",
+         "Only the output comes back. Return the weights as well: (output, weights)."),
+    edit("return weights @ V, weights",
+         "return weights @ V, weights.gather(-1, best[:, None].expand(-1, Q.shape[1], -1, -1))",
+         "The weights have a column only for each chosen key. Give every key a column, with 0 where it is not chosen."),
+    edit("return weights @ V, weights", "return weights.detach() @ V, weights.detach()",
+         "The gradient is cut, so Q and K would never learn. Only the choice has no gradient."),
+    edit(SCALED, f"{SCALED} + (scores - scores.detach())[:, None]",
+         "A gradient reaches `scores`. They only choose here: DeepSeek trains the index by a loss of its own."),
+    edit("weights = weights.to(Q.dtype)", "weights, V = weights.float(), V.float()",
+         "The results are float32 whatever comes in. Keep the dtype of Q."),
+    edit("device=Q.device", "device='cpu'",
+         "The mask is on the CPU, wherever Q is, so the two cannot be combined. Create it with `device=Q.device`."),
+    edit("ranked = ", "if not scores.requires_grad: scores.masked_fill_(~readable, -math.inf)\n    ranked = ",
+         "The caller's scores are written into. masked_fill and torch.where make a new tensor."),
 )  # fmt: skip
 
 

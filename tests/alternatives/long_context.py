@@ -78,7 +78,82 @@ class Absorbed(_LatentMaps):
         return self.W_o(torch.einsum("bhic,hdc->bihd", mixed, up_v).flatten(2))
 
 
+# index_scores
+
+def index_by_einsum(q, k, weights):
+    return torch.einsum("bhij,bih->bij", torch.einsum("bhid,bjd->bhij", q, k).clamp(min=0), weights)
+
+
+def index_head_by_head(q, k, weights):
+    """A running sum over heads."""
+    total = q.new_zeros(q.shape[0], q.shape[2], k.shape[1])
+    for h in range(q.shape[1]):
+        total = total + weights[:, :, h, None] * F.relu(torch.bmm(q[:, h], k.transpose(1, 2)))
+    return total
+
+
+def index_as_a_product(q, k, weights):
+    """As `transformers` does it: for each query, its row of weights times a matrix of heads and keys."""
+    products = torch.matmul(q.transpose(1, 2), k.transpose(1, 2).unsqueeze(1))
+    return (weights.unsqueeze(-2) @ torch.where(products > 0, products, 0)).squeeze(-2)
+
+
+# top_k_attention
+
+def top_k_by_fused_attention(Q, K, V, scores, top_k):
+    """A mask for each query, and PyTorch's fused attention; an identity in place of V shows its weights."""
+    n_q, n_k = scores.shape[-2:]
+    later = torch.arange(n_k, device=Q.device) > torch.arange(n_k - n_q, n_k, device=Q.device)[:, None]
+    hidden = torch.where(later, -torch.inf, scores.detach().double())
+    ranks = hidden.argsort(-1, descending=True).argsort(-1)
+    seen = ((ranks < top_k) & ~later)[:, None]
+    empty = ~seen.any(-1, keepdim=True)
+    weights = F.scaled_dot_product_attention(Q, K, torch.eye(n_k, dtype=Q.dtype, device=Q.device).expand(
+        *Q.shape[:2], n_k, n_k), attn_mask=seen | empty)
+    weights = torch.where(empty, 0, weights)
+    return weights @ V, weights
+
+
+def top_k_by_gathering(Q, K, V, scores, top_k):
+    """Only the chosen keys and values are read, as a fast program does it; each query has its own list."""
+    n_q, n_k = scores.shape[-2:]
+    readable = torch.ones(n_q, n_k, dtype=torch.bool, device=Q.device).tril(n_k - n_q)
+    best = scores.detach().masked_fill(~readable, -torch.inf).topk(min(top_k, n_k), -1).indices
+    allowed = readable.expand_as(scores).gather(-1, best)[:, None]
+    index = best[:, None].expand(-1, Q.shape[1], -1, -1)
+
+    def picked(x):
+        rows = x[:, :, None].expand(-1, -1, n_q, -1, -1)
+        return rows.gather(3, index[..., None].expand(-1, -1, -1, -1, x.shape[-1]))
+
+    own = (Q[..., None, :] * picked(K)).sum(-1) / Q.shape[-1] ** 0.5
+    top = own.masked_fill(~allowed, -1e30).amax(-1, keepdim=True)
+    powers = torch.where(allowed, own - top, -torch.inf).exp()
+    total = powers.sum(-1, keepdim=True)
+    shares = powers / torch.where(total > 0, total, 1)
+    output = (shares[..., None] * picked(V)).sum(-2)
+    return output, torch.zeros(*Q.shape[:3], n_k, dtype=Q.dtype, device=Q.device).scatter(-1, index, shares)
+
+
+def top_k_query_by_query(Q, K, V, scores, top_k):
+    """A loop over queries: each sorts the keys that it may read, and attends to the first few."""
+    n_q, n_k = scores.shape[-2:]
+    weights = torch.zeros(*Q.shape[:3], n_k, dtype=Q.dtype, device=Q.device)
+    for i in range(n_q):
+        end = i + 1 + n_k - n_q
+        if end <= 0:
+            continue
+        order = scores[:, i, :end].argsort(-1, descending=True)[:, :top_k]
+        lists = order[:, None].expand(-1, Q.shape[1], -1)
+        own = (Q[:, :, i, None] @ K.mT)[:, :, 0].gather(-1, lists) / math.sqrt(Q.shape[-1])
+        rows = torch.zeros_like(weights[:, :, i]).scatter(-1, lists, torch.softmax(own, -1))
+        weights = torch.cat([weights[:, :, :i], rows[:, :, None], weights[:, :, i + 1:]], dim=2)
+    return weights @ V, weights
+
+
 ALTERNATIVES = {
     "scaled_rope_frequencies": [scaled_pair_by_pair, scaled_by_where],
     "LatentAttention": [KeysJoined, Absorbed],
+    "index_scores": [index_by_einsum, index_head_by_head, index_as_a_product],
+    "top_k_attention": [top_k_by_fused_attention, top_k_by_gathering, top_k_query_by_query],
 }

@@ -6,7 +6,15 @@ import torch
 
 from solutions import long_context as solutions
 from tests.alternatives.kv_cache import JustJoined
-from tests.alternatives.long_context import KeysJoined, scaled_by_where, scaled_pair_by_pair
+from tests.alternatives.long_context import (
+    KeysJoined,
+    index_by_einsum,
+    index_head_by_head,
+    scaled_by_where,
+    scaled_pair_by_pair,
+    top_k_by_gathering,
+    top_k_query_by_query,
+)
 from tests.unseen.parts import changed
 
 
@@ -62,5 +70,24 @@ UNSEEN = {
         (changed(solutions.LatentAttention, "self.W_k_rope(x), positions", "self.W_k_rope(x), torch.arange(x.shape[1])"),
          "begin at position 0"),
         (changed(KeysJoined, "torch.cat([plain, turned], -1)", "torch.cat([plain, turned.flip(-1)], -1)"), None),
+    ],
+    "index_scores": [
+        (changed(index_by_einsum, ".clamp(min=0)", ""), "ReLU is missing"),
+        (changed(index_by_einsum, ".clamp(min=0), weights)", ", weights).clamp(min=0)"), "after the sum"),
+        (changed(index_by_einsum, "bhij,bih->bij", "bhij,bjh->bij"), None),
+        (changed(index_head_by_head, "F.relu", "F.leaky_relu"), None),
+        (changed(index_head_by_head, "weights[:, :, h, None]", "weights[:, :, 0, None]"), None),
+        (changed(index_head_by_head, "return total", "return total * q.shape[-1] ** -0.5"), "square root"),
+    ],
+    "top_k_attention": [
+        (changed(top_k_by_gathering, "best = scores.detach().masked_fill(~readable, -torch.inf)", "best = scores.detach()"),
+         "among all"),
+        (changed(top_k_by_gathering, "own = ", "own = scores.gather(-1, best)[:, None] + 0 * "), "softmax of `scores`"),
+        (changed(top_k_by_gathering, "where(total > 0, total, 1)", "where(total > 0, total, 0)"), "gets nan"),
+        (changed(top_k_query_by_query, "descending=True", "descending=False"), "smallest"),
+        (changed(top_k_query_by_query, "end = i + 1 + n_k - n_q", "end = i + 1"), "begins at the first key"),
+        (changed(top_k_query_by_query, "[:, :top_k]", "[:, :1]"), None),
+        (changed(top_k_query_by_query, "torch.softmax(own, -1)", "torch.softmax(own, -1) * min(1, top_k / end)"), None),
+        (lambda Q, K, V, scores, top_k: solutions.top_k_attention(Q, K, V, scores.cumsum(-1), top_k), None),
     ],
 }
