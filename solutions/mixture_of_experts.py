@@ -1,7 +1,7 @@
 """Reference answers of the chapter on experts, in PyTorch.
 
 Shapes follow the course: x (batch, n, d_model). Inputs are never changed. Sizes that do not fit raise ValueError.
-Sources: Shazeer et al., 2017, and Jiang et al., 2024.
+Sources: Shazeer et al., 2017, Jiang et al., 2024, and Fedus et al., 2022 (the loss that evens the load).
 """
 
 import torch
@@ -41,3 +41,15 @@ class MixtureOfExperts(nn.Module):
             if len(token):
                 mixed = mixed.index_add(0, token, weights[token, choice, None] * expert(rows[token]))
         return mixed.view_as(x)
+
+
+def load_balance_loss(probabilities: torch.Tensor, experts: torch.Tensor) -> torch.Tensor:
+    """How much the busy experts are also the probable ones: 1 when all is even, n_experts when one has it all."""
+    if probabilities.ndim != 2 or experts.ndim != 2 or len(probabilities) != len(experts):
+        sizes = f"{tuple(probabilities.shape)} and experts {tuple(experts.shape)}"
+        raise ValueError(f"probabilities {sizes}: (n_tokens, n_experts) and (n_tokens, top_k) are needed")
+    wide = probabilities.to(torch.promote_types(probabilities.dtype, torch.float32))
+    n_experts = wide.shape[1]
+    counts = torch.bincount(experts.flatten(), minlength=n_experts)
+    shares = counts.to(wide) / experts.numel()
+    return (n_experts * (shares * wide.mean(dim=0)).sum()).to(probabilities.dtype)

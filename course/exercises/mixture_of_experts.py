@@ -14,6 +14,7 @@ SINGLE = dict(rtol=1e-5, atol=1e-6)
 KINDS = (torch.float32, torch.bfloat16)
 NARROW = dict(rtol=0.02, atol=0.02)  # for bfloat16
 EXPERTS = "Experts in place of a single network"
+EVEN = "A loss that evens the load"
 
 # route ---------------------------------------------------------------------------------------------------------------
 
@@ -310,6 +311,170 @@ MixtureOfExperts.mistakes(
     NO_GRADIENT,
     edit("return mixed.view_as(x)", "return mixed.view_as(x), (weights, experts)",
          "The weights are returned along with the output. Here forward returns the output alone."),
+)  # fmt: skip
+
+
+# load_balance_loss ---------------------------------------------------------------------------------------------------
+
+load_balance_loss = Exercise(solutions.load_balance_loss, section=EVEN, minutes=10, difficulty=2)
+
+
+def _routed(rng, n, n_experts, top_k, dtype=torch.float64):
+    """Probabilities of a router with favorites, and the experts that are the most probable for each token."""
+    logits = _apart(rng, n, n_experts) + 1.5 * normal(rng, n_experts)
+    probabilities = logits.softmax(dim=-1)
+    return dict(probabilities=probabilities.to(dtype), experts=probabilities.topk(top_k, dim=-1).indices)
+
+
+def _by_hand():
+    """Two tokens, three experts: shares 1/2, 1/2, 0 and mean probabilities 0.4, 0.5, 0.1 give 1.35."""
+    rows = [[0.6, 0.3, 0.1], [0.2, 0.7, 0.1]]
+    return dict(probabilities=torch.tensor(rows, dtype=torch.float64), experts=torch.tensor([[0], [1]]))
+
+
+@load_balance_loss.property(
+    "multiplies each expert's share of the choices by its mean probability",
+    points=3,
+    hint="For each expert: how many of all choices are its own, as a share, times its probability averaged over "
+    "tokens. Add these products and multiply by the number of experts.",
+)
+def balance_top_1(rng):
+    yield _by_hand()
+    yield _routed(rng, 6, 3, 1)
+    yield _routed(rng, 9, 4, 1)
+
+
+@load_balance_loss.property(
+    "shares out all choices, also where a token has several experts",
+    points=2,
+    hint="The shares of all experts sum to 1: divide the counts by n_tokens * top_k, which is `experts.numel()`.",
+)
+def balance_top_k(rng):
+    yield _routed(rng, 5, 4, 2)
+    yield _routed(rng, 7, 6, 3)
+
+
+@load_balance_loss.property(
+    "is 1 when all is even, and n_experts when a single expert has it all",
+    points=1,
+    hint="With equal probabilities it is 1, whatever is chosen. An expert without a token has the share 0, but it is "
+    "still one of n_experts: `torch.bincount(..., minlength=n_experts)` counts it too.",
+)
+def balance_extremes(rng):
+    n_experts = int(rng.integers(3, 9))
+    order = torch.from_numpy(rng.permutation(n_experts))[:, None]
+    yield dict(probabilities=torch.full((n_experts, n_experts), 1 / n_experts, dtype=torch.float64), experts=order)
+    lonely = torch.zeros(4, n_experts, dtype=torch.float64)
+    lonely[:, 1] = 1.0
+    yield dict(probabilities=lonely, experts=torch.ones(4, 1, dtype=torch.int64))
+    yield dict(_routed(rng, 3, n_experts + 6, 2))
+
+
+@load_balance_loss.property(
+    "counts the experts that are passed, whatever the probabilities",
+    points=1,
+    hint="A model may choose by other numbers than its probabilities, as with a bias. Count `experts`.",
+)
+def balance_other_choices(rng):
+    case = _routed(rng, 6, 5, 2)
+    yield {**case, "experts": torch.from_numpy(np.stack([rng.permutation(5)[:2] for _ in range(6)]))}
+    case = _routed(rng, 5, 4, 1)
+    yield {**case, "experts": torch.from_numpy(rng.integers(0, 3, (5, 1)))}
+
+
+load_balance_loss.gradients(
+    lambda rng: [
+        dict(**_routed(rng, 4, 3, top_k), upstream=[torch.tensor(1.5, dtype=torch.float64)]) for top_k in (1, 2)
+    ],
+    title="sends gradients through the probabilities",
+    hint="A count has no gradient. The probabilities have one: the mean must stay a tensor.",
+)
+
+
+@load_balance_loss.property(
+    "is one tensor, with the dtype of the probabilities",
+    points=1,
+    **NARROW,
+    hint="float32 in, float32 out, and bfloat16 for bfloat16. Return a tensor without axes, not a Python float.",
+)
+def balance_dtypes(rng):
+    for kind in KINDS:
+        yield _routed(rng, 6, 4, 2, dtype=kind)
+
+
+load_balance_loss.unchanged(
+    lambda rng: _routed(rng, 5, 4, 2),
+    hint="Operations whose name ends in an underscore, and `+=`, write into their tensor.",
+)
+
+SHARE_OF_ALL = "counts.to(wide) / experts.numel()"
+MEANS = "wide.mean(dim=0)"
+LOSS = f"n_experts * (shares * {MEANS}).sum()"
+
+load_balance_loss.mistakes(
+    edit("n_experts * (shares", "(shares",
+         "The sum is not multiplied by the number of experts, so an even load gives 1 / n_experts and not 1."),
+    edit(SHARE_OF_ALL, "counts.to(wide) / len(experts)",
+         "The counts are divided by the number of tokens, as `transformers` does, whose loss is top_k times as large. "
+         "Each token makes top_k choices: divide by all of them, so that the shares sum to 1."),
+    edit(SHARE_OF_ALL, "counts.to(wide)",
+         "The counts are used as they are. Divide them by the number of all choices, so that a longer text does not "
+         "have a larger loss."),
+    edit(MEANS, "wide.sum(dim=0)",
+         "The probabilities are added over the tokens. Take their mean."),
+    edit(LOSS, "n_experts * shares.square().sum() + 0 * wide.sum()",
+         "The shares are squared. A count has no gradient, so nothing could be learned: one of the two factors is the "
+         "mean probability."),
+    edit(LOSS, f"n_experts * {MEANS}.square().sum() + 0 * shares.sum()",
+         "The choices are not counted: both factors are mean probabilities. One of the two is a count, how often an "
+         "expert was chosen among all choices."),
+    edit(LOSS, "n_experts * wide.gather(1, experts).mean()",
+         "This is the mean probability of the chosen experts: it is high when the router is sure, even if the load is "
+         "even. Average over tokens first, for each expert, and multiply then."),
+    edit("experts.flatten()", "experts[:, 0]",
+         "Only the first choice of each token is counted. All top_k choices give an expert work.",
+         also={"experts.numel()": "len(experts)"}),
+    edit("experts.flatten()", "probabilities.argmax(dim=-1)",
+         "The most probable expert of each token is counted. Count those that were chosen: `experts`.",
+         also={"experts.numel()": "len(experts)"}),
+    edit("experts.flatten()", "probabilities.topk(experts.shape[1], dim=-1).indices.flatten()",
+         "The experts are chosen again by their probabilities. The model may have chosen by other numbers: count "
+         "`experts`."),
+    edit("probabilities.to(torch.promote_types(probabilities.dtype, torch.float32))",
+         "probabilities.to(torch.promote_types(probabilities.dtype, torch.float32)).softmax(dim=-1)",
+         "The probabilities go through a softmax once more. They are probabilities already."),
+    edit("minlength=n_experts", "minlength=0",
+         "The counts end with the last expert that was chosen, so they may be fewer than the probabilities. Count all: "
+         "minlength=n_experts."),
+    edit("wide.shape[1]", "int(experts.max()) + 1",
+         "The number of experts is taken from the choices. Experts without a token count as well: it is the width of "
+         "`probabilities`.", also={MEANS: "wide[:, :n_experts].mean(dim=0)"}),
+    edit("n_experts * (shares", "(counts > 0).sum() * (shares",
+         "The sum is multiplied by the number of experts that were chosen at least once. Idle ones count too."),
+    edit(LOSS, f"n_experts * (shares * {MEANS}).sum() - 1",
+         "1 is taken away, so that an even load gives 0. Here an even load gives 1."),
+    edit(LOSS, f"-n_experts * (shares * {MEANS}).sum()",
+         "The sign is lost: training would make the load as uneven as it can."),
+    edit(LOSS, f"n_experts * (shares * {MEANS}).max()",
+         "Only the busiest expert counts. Add up all of them."),
+    edit(LOSS, f"n_experts * (shares * {MEANS})",
+         "There is a number for each expert. The loss is their sum."),
+    edit(LOSS, f"(shares * {MEANS}).mean()",
+         "The products are averaged over experts. They are added, and multiplied by n_experts."),
+    edit(LOSS, "wide.sum(dim=0).var(correction=0) / wide.sum(dim=0).mean().square() + 0 * shares.sum()",
+         "This is the squared coefficient of variation of the summed probabilities, the loss of Shazeer et al. (2017). "
+         "The one asked for multiplies shares by mean probabilities."),
+    edit(LOSS, f"-(shares * {MEANS}.log()).sum()",
+         "This is a cross-entropy. The loss multiplies shares by mean probabilities, without a logarithm."),
+    edit(LOSS, f"n_experts * (shares * {MEANS}).sum().detach()",
+         "The gradient is cut, so the router would never learn to share. `.detach()`, `.item()` and NumPy do that."),
+    edit(f"({LOSS}).to(probabilities.dtype)", f"float({LOSS})",
+         "The result is a Python float, without a gradient. Return a tensor."),
+    edit(".to(probabilities.dtype)", ".float()",
+         "The result is float32 whatever comes in. Keep the dtype of the probabilities."),
+    edit("wide = ", "if not probabilities.requires_grad: probabilities.div_(2)\n    wide = 2 * ",
+         "The caller's probabilities are written into. Make a new tensor.",
+         also={"probabilities.to(": "(probabilities if not probabilities.requires_grad else probabilities / 2).to("}),
 )  # fmt: skip
 
 

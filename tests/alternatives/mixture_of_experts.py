@@ -46,7 +46,32 @@ class SortedByExpert(solutions.MixtureOfExperts):
         return (weights[..., None] * back).sum(1).view_as(x)
 
 
+# load_balance_loss
+
+def balance_by_one_hot(probabilities, experts):
+    """Means of ones and zeros in place of counts."""
+    n_experts = probabilities.shape[-1]
+    chosen = torch.nn.functional.one_hot(experts, n_experts).to(probabilities.dtype)
+    return n_experts * (chosen.mean(dim=(0, 1)) @ probabilities.mean(dim=0))
+
+
+def balance_choice_by_choice(probabilities, experts):
+    """A loop over choices: each adds the mean probability of its expert, so that nothing is counted."""
+    means = probabilities.mean(0)
+    total = sum(means[e] for e in experts.flatten().tolist())
+    return total * probabilities.shape[1] / experts.numel()
+
+
+def balance_by_scattering(probabilities, experts):
+    """A table of choices for each token, filled by scatter, and two sums."""
+    n, n_experts = probabilities.shape
+    table = torch.zeros(n, n_experts, dtype=torch.float64).scatter_add_(1, experts, torch.ones(experts.shape).double())
+    shares = table.sum(0) / table.sum()
+    return torch.einsum("e,ne->", shares.to(probabilities.dtype) * n_experts / n, probabilities)
+
+
 ALTERNATIVES = {
     "route": [route_by_sorting, route_after_a_softmax],
     "MixtureOfExperts": [TokenByToken, SortedByExpert],
+    "load_balance_loss": [balance_by_one_hot, balance_choice_by_choice, balance_by_scattering],
 }

@@ -3,7 +3,12 @@
 import torch
 
 from solutions import mixture_of_experts as solutions
-from tests.alternatives.mixture_of_experts import SortedByExpert, route_by_sorting
+from tests.alternatives.mixture_of_experts import (
+    SortedByExpert,
+    balance_by_one_hot,
+    balance_choice_by_choice,
+    route_by_sorting,
+)
 from tests.unseen.parts import changed
 
 CHOSEN = "route(self.router(rows), self.top_k)"
@@ -49,5 +54,15 @@ UNSEEN = {
                  "route(self.router(x.mean(1)), self.top_k))"), "routed together"),
         (changed(solutions.MixtureOfExperts, CHOICE, f"self.kept = getattr(self, 'kept', None) or {CHOSEN}\n        "
                  "weights, experts = self.kept"), None),
+    ],
+    "load_balance_loss": [
+        (changed(balance_by_one_hot, "return n_experts * ", "return "), "not multiplied"),
+        (changed(balance_by_one_hot, "chosen.mean(dim=(0, 1))", "chosen.sum(dim=1).mean(dim=0)"), "number of tokens"),
+        (changed(balance_by_one_hot, "one_hot(experts, n_experts)", "one_hot(experts[:, :1], n_experts)"), "first choice"),
+        (changed(balance_choice_by_choice, "means[e]", "means[e].detach()"), "gradient is cut"),
+        (changed(balance_choice_by_choice, "probabilities.shape[1]", "len(set(experts.flatten().tolist()))"),
+         "at least once"),
+        (changed(balance_by_one_hot, "chosen.mean(dim=(0, 1))", "chosen.mean(dim=(0, 1)).clamp(max=0.5)"), None),
+        (changed(balance_by_one_hot, "probabilities.mean(dim=0)", "probabilities.median(dim=0).values"), None),
     ],
 }
