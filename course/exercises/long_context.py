@@ -536,7 +536,7 @@ index_scores.mistakes(
 
 # top_k_attention -----------------------------------------------------------------------------------------------------
 
-top_k_attention = Exercise(solutions.top_k_attention, section=INDEX, minutes=20, difficulty=3)
+top_k_attention = Exercise(solutions.top_k_attention, section=INDEX, minutes=15, difficulty=3)
 
 
 def _ranked(rng, batch, n_q, n_k, dtype=torch.float64):
