@@ -1,5 +1,7 @@
 """Facts that the chapter on scores that stay in hand states, and the words of its references' errors."""
 
+from typing import Any
+
 import pytest
 import torch
 import torch.nn.functional as F
@@ -39,7 +41,7 @@ def test_sizes_that_do_not_fit_are_named(call, words):
 
 # against Qwen3-Next
 
-SIZES = dict(d_model=24, n_heads=4, n_kv_heads=2, d_head=8, d_rotary=4, base=50.0, eps=1e-3)
+SIZES: dict[str, Any] = dict(d_model=24, n_heads=4, n_kv_heads=2, d_head=8, d_rotary=4, base=50.0, eps=1e-3)
 
 
 def qwens_weights(layer: GatedAttention) -> dict[str, torch.Tensor]:
