@@ -85,8 +85,8 @@ def test_the_gated_layer_is_that_of_qwen3_next(draw, d_rotary):
             "rope_theta": sizes["base"],
             "partial_rotary_factor": d_rotary / sizes["d_head"],
         },
-        attn_implementation="eager",
     )
+    config._attn_implementation = "eager"
     theirs = Qwen3NextAttention(config, layer_idx=0).eval()
     theirs.load_state_dict(qwens_weights(layer))
     x = draw(2, 7, sizes["d_model"]).float()
