@@ -25,6 +25,7 @@ from attnlab.widgets.sampling_explorer import SamplingExplorer
 from attnlab.widgets.sinusoid_explorer import SinusoidExplorer
 from attnlab.widgets.softmax import SoftmaxExplorer
 from attnlab.widgets.softmax_overflow import SoftmaxOverflow
+from attnlab.widgets.state_table import StateTable
 from attnlab.widgets.stream_stepper import StreamStepper
 from attnlab.widgets.tile_stepper import TileStepper
 from attnlab.widgets.word_shuffler import WordShuffler
@@ -55,6 +56,7 @@ __all__ = [
     "SinusoidExplorer",
     "SoftmaxExplorer",
     "SoftmaxOverflow",
+    "StateTable",
     "StreamStepper",
     "TileStepper",
     "WordShuffler",
