@@ -16,6 +16,7 @@ import tracemalloc
 
 import torch
 from torch.multiprocessing.reductions import StorageWeakRef
+from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_iter
 
@@ -117,6 +118,63 @@ class PythonAllocations:
     def __exit__(self, *error):
         self.numbers = tracemalloc.get_traced_memory()[1] // 8
         tracemalloc.stop()
+
+
+class Operations:
+    """Count operations while it is entered, however large the tensors are.
+
+    calls: as the code writes them, views such as slices included; no attributes such as `shape`
+    steps: as PyTorch carries them out, several for one call; a loop that PyTorch runs itself shows here alone
+    largest: the most entries of a tensor that was made
+    """
+
+    def __init__(self):
+        self._written, self._carried_out = _Written(), _CarriedOut()
+
+    @property
+    def calls(self) -> int:
+        return self._written.count
+
+    @property
+    def steps(self) -> int:
+        return self._carried_out.count
+
+    @property
+    def largest(self) -> int:
+        return self._carried_out.largest
+
+    def __enter__(self):
+        self._carried_out.__enter__()
+        self._written.__enter__()
+        return self
+
+    def __exit__(self, *error):
+        self._written.__exit__(*error)
+        self._carried_out.__exit__(*error)
+
+
+class _Written(TorchFunctionMode):
+    def __init__(self):
+        super().__init__()
+        self.count = 0
+
+    def __torch_function__(self, func, types, args=(), kwargs=None):
+        result = func(*args, **(kwargs or {}))
+        self.count += isinstance(result, (torch.Tensor, tuple, list)) and not isinstance(result, torch.Size)
+        return result
+
+
+class _CarriedOut(Mode):
+    def __init__(self):
+        super().__init__()
+        self.count = self.largest = 0
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        result = func(*args, **(kwargs or {}))
+        self.count += 1
+        if not func.is_view:
+            self.largest = max([self.largest, *(x.numel() for x in tree_iter(result) if isinstance(x, torch.Tensor))])
+        return result
 
 
 def _work(name: str, given: list[torch.Tensor], made: list[torch.Tensor]) -> int:

@@ -15,6 +15,7 @@ from attnlab.checking.probes.class_as_function import ProbeError
 
 WALL = 6  # a call may last this many times its processor time: a busy machine is not the answer's fault
 SLOWER = 5 if time_limit.IN_A_PAGE else 1  # NumPy in a browser computes on one core, and not with its fast library
+STEPS = 4  # of PyTorch for one call that an answer makes, on average and at most
 IN_STEP = 2.4  # growth up to this, for twice the tokens, counts as linear; quadratic growth comes close to 4
 
 
@@ -186,4 +187,63 @@ class Growth(Probe):
         return {
             "sample": [_entries(entries, seen["result"]).clone() for seen in (twice, most)],
             **{f"{name} in step": in_step[name] for name in watched},
+        }
+
+
+class ChunkedWork(Probe):
+    """Entries of the results for many tokens, and whether operations are saved by computing chunks of them together.
+
+    It is called twice, on `times` repetitions of its tokens along their axis 2: more tokens must cost fewer further
+    operations than there are tokens.
+
+    times: two numbers, ascending
+    entries: the seed of the places that are compared, which the answer cannot know
+    """
+
+    name = "chunked_work"
+    parts = {
+        "operations in step": Part("Its number of PyTorch operations grows with the tokens, not with the chunks"),
+        "memory in step": Part("It made a tensor as large as a table of all tokens against all tokens"),
+        "sample": LARGE_SAMPLE,
+    }
+    tolerates = frozenset({"value", "nan"})
+    needs_right_result = True
+    not_shown = frozenset({"times"})
+
+    def call(self, f, *, repeated, **inputs):
+        import torch
+
+        from attnlab.checking.meter import Operations
+
+        tokens = {
+            name: torch.cat([value] * repeated, dim=2) if isinstance(value, torch.Tensor) and value.ndim > 2 else value
+            for name, value in inputs.items()
+        }
+        with Operations() as seen:
+            results = f(**tokens)
+        if not isinstance(results, (tuple, list)) or not all(isinstance(result, torch.Tensor) for result in results):
+            raise ProbeError(f"the result should be a tuple of tensors, not {type(results).__name__}")
+        return {
+            "results": [result.detach().clone() for result in results],
+            "calls": seen.calls,
+            "steps": seen.steps,
+            "largest": seen.largest,
+            "tokens": max(value.shape[2] for value in tokens.values() if isinstance(value, torch.Tensor)),
+        }
+
+    def ask(self, *, times, **inputs):
+        return [{**inputs, "repeated": repeated} for repeated in times]
+
+    def conclude(self, raw, used, *, entries, **case):
+        few, many = raw
+        further = many["tokens"] - few["tokens"]
+        in_step = (
+            many["calls"] - few["calls"] < further
+            # PyTorch takes several steps for a call, such as a product of many matrices, but a fixed number of them.
+            and many["steps"] - few["steps"] < STEPS * further
+        )
+        return {
+            "sample": [_entries(entries, result).clone() for seen in raw for result in seen["results"]],
+            "operations in step": in_step,
+            "memory in step": many["largest"] < many["tokens"] ** 2,
         }
