@@ -2,7 +2,7 @@
 
 const PAUSE = 1800; // milliseconds per pair while it plays
 
-// What each step does, the state after it, and what all keys recall at the present step.
+// Returns each step, the state after each, and what all keys recall at the present step.
 // A step has the state before the pair is written (already decayed), what the key recalls from it, and what is written.
 export function compute({ key_rows: keys, value_rows: values, names, rule, beta, kept, step }) {
   const recall = (state, key) => values[0].map((_, c) => dot(key, state.map((row) => row[c])));

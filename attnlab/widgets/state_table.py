@@ -27,7 +27,7 @@ class StateTable(CourseWidget):
     keys: (pairs, d_k), 1 to 6 pairs of 2 to 4 numbers, each key of length at most 1. values: (pairs, d_v), 1 to 3
         numbers of size at most 99. names: one for each pair; a name that comes again replaces the earlier value.
     rule: "add" or "delta". beta: 0 to 1, the part of the difference (of the value, if added) that is written.
-    kept: 0 to 1, what the state is multiplied by before a pair is written; the decay exp(g). step: pairs written so far.
+    kept: 0 to 1, what the state is multiplied by before a pair is written; the decay exp(g). step: pairs written.
     Raises ValueError, naming what does not fit.
     """
 
