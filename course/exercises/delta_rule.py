@@ -740,13 +740,18 @@ SUM = "sum(rows[:, j : j + n] * weight[:, j] for j in range(width))"
 KEPT = "rows[:, n:]"
 ZEROS = "past = x.new_zeros(x.shape[0], width - 1, x.shape[2])"
 
+WRONG_SIDE = (
+    "The padding is on the wrong side: a token is mixed with those after it, which it must not see. Put the past in "
+    "front of x."
+)
+
 short_convolution.mistakes(
     edit("weight[:, j]", "weight[:, width - 1 - j]",
          "The weight is the wrong way round: its first column meets the newest token. The last column belongs to the "
          "newest token, the first to the oldest."),
     edit(JOINED, "torch.cat([x, past.to(x.dtype)], dim=1)",
-         "The padding is on the wrong side: a token is mixed with those after it, which it must not see. Put the past "
-         "in front of x.", also={KEPT: "torch.cat([past, x], dim=1)[:, n:]"}),
+         WRONG_SIDE, also={KEPT: "torch.cat([past, x], dim=1)[:, n:]"}),
+    edit(JOINED, "torch.cat([x, past.to(x.dtype)], dim=1)", WRONG_SIDE),
     edit(SUM, "sum(torch.cat([rows[:, (width - 1) // 2 :], x.new_zeros(len(x), (width - 1) // 2, x.shape[2])], 1)"
          "[:, j : j + n] * weight[:, j] for j in range(width))",
          "The window is centered on the token, so it sees tokens after it. All of the padding goes in front."),

@@ -21,7 +21,9 @@ class HandedOn(Probe):
 
     name = "handed_on"
     parts = {
-        "width": Part("The state came as {got} where {expected} was asked for", "The state is narrower than float32"),
+        "width": Part(
+            "The state came as {got} where {expected} was asked for", "The state is narrower than float32", verdict=True
+        ),
     }
 
     def call(self, f, *, handed, along, cuts, given=None, **inputs):
