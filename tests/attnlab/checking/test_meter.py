@@ -6,13 +6,14 @@ import sys
 import torch
 import torch.nn.functional as F
 
-from attnlab.checking.meter import Meter
+from attnlab.checking.meter import Meter, Operations
 
 
 def test_neither_counting_nor_the_other_device_loads_pytorchs_compiler():
     code = (
         "import sys, torch\nfrom attnlab.checking import fake_device, meter\n"
         "with meter.Meter() as counted:\n    torch.ones(3, 5) @ torch.ones(5, 7)\n"
+        "with meter.Operations():\n    torch.ones(3, 5) @ torch.ones(5, 7)\n"
         "with fake_device.FakeDevice():\n    moved = fake_device.to_fake_device(torch.ones(3))\n    moved + moved\n"
         "print(counted.work, 'torch._dynamo' in sys.modules)"
     )
@@ -58,3 +59,20 @@ def test_what_is_kept_adds_up_and_views_take_nothing():
         views = [kept[0][:5], kept[1].view(10, 10), given[:3], given.add_(1)]
         kept.append(torch.ones(7, dtype=torch.bool))
     assert (meter.numbers, meter.bytes) == (307, 1207) and len(views) == 4
+
+
+def test_operations_are_counted_as_they_are_written_and_as_they_are_carried_out():
+    x = torch.ones(2, 3, 5)
+    with Operations() as seen:
+        assert x.shape[1:] and x.dtype and x.ndim
+        y = x[:, 1:].mT
+        y @ x[:, :2]
+    assert seen.calls == 4 and seen.steps > 4
+
+
+def test_the_largest_tensor_is_one_that_was_made_and_not_a_view():
+    x = torch.ones(40)
+    with Operations() as seen:
+        x.expand(40, 40)[0] + 1
+        torch.zeros(5) + x[:5]
+    assert seen.largest == 40

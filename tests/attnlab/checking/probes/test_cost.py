@@ -86,3 +86,68 @@ def test_blocks_that_show_few_of_their_numbers_are_seen_to_be_kept(keep, hoards)
     case = dict(blocks=[torch.ones(6) for _ in range(20)], large=dict(seed=1, count=64, size=4000, every=16))
     outcome = outcome_of(lambda blocks: float(len([keep(block) for block in blocks])), "streamed", case)
     assert outcome["value"]["hoarded"] is hoards
+
+
+TOKENS = dict(k=torch.rand(1, 1, 16, 2), chunk=32, times=[2, 10], entries=3)
+
+
+def token_by_token(k, chunk):
+    total, sums = 0, []
+    for t in range(k.shape[2]):
+        total = total + k[:, :, t]
+        sums.append(total)
+    return torch.stack(sums, 2), total
+
+
+def chunk_by_chunk(k, chunk):
+    total, sums = torch.zeros(1, 1, 1, 2), []
+    for piece in k.split(chunk, 2):
+        sums.append(total + piece.cumsum(2))
+        total = sums[-1][:, :, -1:]
+    return torch.cat(sums, 2), total[:, :, 0]
+
+
+def rows_of_each_chunk(k, chunk):
+    total, sums = torch.zeros(1, 1, 2), []
+    for piece in k.split(chunk, 2):
+        for row in range(piece.shape[2]):
+            total = total + piece[:, :, row]
+            sums.append(total)
+    return torch.stack(sums, 2), total
+
+
+def all_against_all(k, chunk):
+    n = k.shape[2]
+    sums = torch.ones(n, n).tril() @ k
+    return sums, sums[:, :, -1]
+
+
+@pytest.mark.parametrize(
+    "answer, operations, memory",
+    [
+        (chunk_by_chunk, True, True),
+        (token_by_token, False, True),
+        (rows_of_each_chunk, False, True),
+        (all_against_all, True, False),
+    ],
+)
+def test_a_loop_over_chunks_is_told_from_one_over_tokens_and_from_one_table(answer, operations, memory):
+    found = seen("chunked_work", answer, **TOKENS)
+    assert (found["operations in step"], found["memory in step"]) == (operations, memory)
+
+
+def test_a_loop_that_pytorch_runs_itself_is_seen_in_its_steps():
+    raw = raw_outcomes_of(chunk_by_chunk, "chunked_work", TOKENS)
+    raw[1]["value"]["steps"] += 4 * 128
+    assert probes.chunked_work.verdict(TOKENS, raw)["value"]["operations in step"] is False
+
+
+def test_entries_of_all_results_at_both_lengths_are_compared():
+    found, other = (seen("chunked_work", answer, **TOKENS)["sample"] for answer in (chunk_by_chunk, token_by_token))
+    assert len(found) == 4
+    for one, two in zip(found, other):
+        torch.testing.assert_close(one, two)
+
+
+def test_a_result_that_is_not_a_tuple_of_tensors_is_refused_in_words():
+    assert "a tuple of tensors, not Tensor" in seen("chunked_work", lambda k, chunk: k, **TOKENS)["refused"]
