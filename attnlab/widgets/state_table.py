@@ -66,7 +66,7 @@ class StateTable(CourseWidget):
             self.set_trait("value_rows", values.tolist())
             self.set_trait("names", names)
             self.rule, self.beta, self.kept, self.step = rule, beta, kept, step
-            self.min_height, self.narrow_extra = 389, 330
+            self.min_height, self.narrow_extra = 389, 322
 
     @traitlets.validate("step")
     def _step_exists(self, proposal):
