@@ -822,4 +822,39 @@ short_convolution.mistakes(
 
 # The question graded by hand -----------------------------------------------------------------------------------------
 
-written = Written(points=4, rubric="To be written.")
+written = Written(
+    points=4,
+    rubric="""
+One point each:
+
+1. **Bytes.** A delta layer keeps 32 x 128 x 128 x 4 bytes = 2.10 MB, 36 of them 75.5 MB, whatever the length. An
+   attention layer caches 2 x 2 x 256 x 2 = 2048 bytes per token, 12 of them 24,576: 24.6 MB for 1,000 tokens and 4.9 GB
+   for 200,000. Half a point for one slip, such as keys without values.
+2. **The length.** 2,097,152 / 2048 = 1024 tokens. Below that, a cache is the smaller of the two. Half a point if the
+   right formula is there with the wrong number. The same length holds for 36 layers against 36; if 36 states are
+   compared with 12 caches, 3072 tokens, full marks if the answer says so.
+3. **What a state cannot do.** A head has 128 rows, so at most 128 keys can be at right angles, and with more keys than
+   that some share a place: what is written at one changes what is recalled for others. Overwriting keeps the newest
+   value for the *same* key; it does not make room for different ones, and it erases the older value, which a later
+   question may ask for. A cache keeps each token apart, and what matters can be decided when the question comes. Half a
+   point for "a state is too small" without a reason why overwriting does not help.
+4. **Measurements.** Models trained alike, on the same tokens, with several seeds if possible, that differ in the number
+   of attention layers alone; a task in which something is recalled word for word, at growing distances and with growing
+   numbers of pairs; beside it held-out loss, memory and time per token at the lengths that are needed. Loss alone shows
+   little of it, since few tokens need exact recall. Half a point for loss or a benchmark alone.
+
+Model answer. "A delta layer keeps 32 * 128 * 128 numbers of 4 bytes, 2.1 MB, so 36 layers keep 75 MB. An attention
+layer caches keys and values of 2 * 256 numbers each, 2048 bytes per token. Twelve layers make 25 MB for 1,000 tokens
+and 4.9 GB for 200,000, so the colleague is right that the caches are what grows. From 1024 tokens on, a cache is
+larger than the states of a delta layer. But 128 rows hold 128 keys at right angles at most. With more pairs, keys
+overlap, and each correction at one key changes what others recall. Overwriting helps only if the same key comes
+again, and then the old value is gone for good. A cache still has it. I would train the model with 12, 6 and 0
+attention layers on the same tokens and ask for names and numbers from 1,000 to 200,000 tokens back, with more and
+more of them, and measure loss, memory and speed as well. I would drop a layer only if recall at the lengths we need
+does not fall."
+
+Common half answers: "decay makes room" (it forgets what was old, whether it is needed or not); "the state is 75 MB and
+the cache 4.9 GB, so drop it" (what is lost is not looked at); "a larger state" (it helps, and grows with the square of
+the width, but is still fixed).
+""",
+)
