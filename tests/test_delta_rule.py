@@ -29,7 +29,7 @@ def qwen():
 
 
 def of_qwen(rule, q, k, v, g, beta, state, **options):
-    """What a rule of `transformers` gives: its tokens come before its heads, and it divides queries by sqrt(d_k)."""
+    """Call a rule of `transformers`, whose tokens come before its heads, and which divides queries by sqrt(d_k)."""
     moved = [x.transpose(1, 2) for x in (q * math.sqrt(q.shape[-1]), k, v, g, beta)]
     state = None if state is None else state.clone()
     output, last = rule(*moved, initial_state=state, output_final_state=True, **options)
@@ -51,7 +51,7 @@ def test_the_rule_in_chunks_agrees_with_qwen3_next_in_chunks(qwen, chunk):
     torch.testing.assert_close(chunked_gated_delta_rule(*given, chunk, state), expected, rtol=1e-4, atol=1e-5)
 
 
-def test_keys_that_qwen3_next_norms_itself_are_normed_before_they_are_given_to_the_reference(qwen):
+def test_the_norm_that_qwen3_next_takes_itself_is_left_to_the_caller_here(qwen):
     q, k, v, g, beta, state = tokens(9, seed=2)
     given = [x.transpose(1, 2) for x in (q, 3 * k, v, g, beta)]
     expected, _ = qwen.torch_recurrent_gated_delta_rule(*given, use_qk_l2norm_in_kernel=True)

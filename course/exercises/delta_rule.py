@@ -531,8 +531,8 @@ chunked_gated_delta_rule.mistakes(
          "The diagonal is part of A, so a token takes away its own write as well. Only earlier tokens count, j < i: "
          "`tril(-1)`."),
     edit(SOLVED, SOLVED.replace("earlier,", "-earlier,"),
-         "The triangular system has the wrong sign: what earlier tokens wrote is taken away, so it stands on the left "
-         "side with a plus, (1 + A) W = B."),
+         "A has the wrong sign. What earlier tokens wrote is taken away from B; on the side of W that is a plus, "
+         "(1 + A) W = B."),
     edit(SOLVED, SOLVED.replace("earlier,", "earlier.mT,").replace("upper=False", "upper=True"),
          "The triangular system is turned over: it lets a token see what later tokens write. Row i of A has entries "
          "for j < i."),
@@ -845,7 +845,7 @@ One point each:
 
 Model answer. "A delta layer keeps 32 * 128 * 128 numbers of 4 bytes, 2.1 MB, so 36 layers keep 75 MB. An attention
 layer caches keys and values of 2 * 256 numbers each, 2048 bytes per token. Twelve layers make 25 MB for 1,000 tokens
-and 4.9 GB for 200,000, so the colleague is right that the caches are what grows. From 1024 tokens on, a cache is
+and 4.9 GB for 200,000, so the colleague is right that the caches are what grows. Beyond 1024 tokens a cache is
 larger than the states of a delta layer. But 128 rows hold 128 keys at right angles at most. With more pairs, keys
 overlap, and each correction at one key changes what others recall. Overwriting helps only if the same key comes
 again, and then the old value is gone for good. A cache still has it. I would train the model with 12, 6 and 0
