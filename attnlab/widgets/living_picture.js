@@ -21,6 +21,7 @@ const CHAPTERS = {
   steady_attention: ["Steady attention", "A sink takes weight that no key deserves. It has no value, so outputs shrink.", 7],
   long_context: ["Long context", "Each token keeps two numbers. All keys and values are made from them.", 7],
   mixture_of_experts: ["Experts", "A router scores three experts, and each token goes to two of them.", 7],
+  delta_rule: ["The delta rule", "Each token writes only what is missing from what its key recalls.", 7],
 };
 const STEMS = Object.keys(CHAPTERS);
 const MORPH = 600, STOP = 3400, HOLD = 600; // milliseconds: from stage to stage, and at a stop of the tour
@@ -155,6 +156,16 @@ const NUMBERS = {
     });
     return { logits, skipped, weights, outputs };
   },
+  delta_rule() { // keys of length 1; each token writes its value without what the earlier ones left for its key
+    const keys = X.map((x) => times(x, 1 / Math.sqrt(dot(x, x))));
+    const overlaps = keys.map((key, i) => keys.map((other, j) => (j < i ? dot(key, other) : 0)));
+    const recalled = [], written = [];
+    X.forEach((x, i) => {
+      recalled.push(x.map((_, c) => sum(written.map((row, j) => overlaps[i][j] * row[c]))));
+      written.push(plus(x, times(recalled[i], -1)));
+    });
+    return { keys, overlaps, recalled, outputs: written };
+  },
 };
 
 // The numbers of a stage.
@@ -197,6 +208,8 @@ const TOLD = {
     inWords(n.weights[2])}.`,
   mixture_of_experts: (n) => `Sat has the logits ${n.logits[2].join(", ")}. It skips expert ${
     n.skipped[2] + 1}; the weights are ${inWords(n.weights[2])}.`,
+  delta_rule: (n) => `For the key of sat, half of each earlier value is recalled, together ${
+    n.recalled[2].map((x) => plain(x)).join(", ")}. So sat writes ${n.outputs[2].map((x) => plain(x)).join(", ")}.`,
 };
 
 function inWords(row) {
@@ -521,6 +534,21 @@ const SCENES = {
       S.cell[i][e].said *= 1 - drop(i);
     });
     show(S.output, (i) => ({ o: 1, n: times(n.outputs[i], add) }));
+  },
+  delta_rule(S, p, n) { // the first two keys are orthogonal, so their tokens write their whole values
+    const turns = [p(0.02, 0.18), p(0.2, 0.38), p(0.4, 0.5)], take = p(0.78, 0.96), there = p(0.74, 0.76);
+    show(S.query, (i) => ({ o: 0.25 + 0.75 * turns[i], n: n.keys[i] }));
+    show(S.key, (j) => ({ o: 1, n: n.keys[j] }));
+    show(S.value, { o: 1 });
+    show(S.cell, (at) => (at % 3 < Math.floor(at / 3) ? { o: 1, n: n.overlaps.flat()[at],
+      said: turns[Math.floor(at / 3)] } : {}));
+    pour(S, p, 2, n.overlaps[2].slice(0, 2), 0.46, 0.26);
+    show(S.flow, (at) => ({ o: S.flow[at].o * (1 - there) }));
+    show(S.output, (i) => (i < 2 ? { o: 1, n: times(n.outputs[i], turns[i]) }
+      : { o: there, n: mix(n.recalled[2], n.outputs[2], take) }));
+    S.role[4].text = "written";
+    show(S.note.slice(0, 2), (at) => ({ text: ["recalled", "missing"][at], tone: "value", x: 330, y: 188,
+      o: at ? take : p(0.66, 0.74) - p(0.76, 0.8) }));
   },
 };
 

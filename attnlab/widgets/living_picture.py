@@ -25,6 +25,7 @@ STAGES = (
     "steady_attention",
     "long_context",
     "mixture_of_experts",
+    "delta_rule",
 )
 THE_CAT_SAT = np.array([[1.0, 0.0, 1.0, 0.0], [0.0, 1.0, 0.0, 1.0], [1.0, 1.0, 0.0, 0.0]])
 LE_CHAT = np.array([[2.0, 0.0, 1.0, 0.0], [0.0, 1.0, 0.0, 2.0]])
@@ -188,6 +189,12 @@ def last_moment(stage):
         made = np.stack([x, x[:, ::-1], 2 * x])
         shown |= dict(top=ROUTER / 2, bottom=None, maps=[np.where(shares == 0, np.nan, shares)])
         shown |= dict(right=np.einsum("ne,enc->nc", shares, made), title="each token goes to two of three experts")
+    elif stage == "delta_rule":
+        keys = x / np.linalg.norm(x, axis=1, keepdims=True)
+        overlaps = np.tril(keys @ keys.T, -1)
+        written = np.linalg.solve(np.eye(3) + overlaps, x)
+        shown |= dict(left=keys, top=keys, maps=[np.where(later.T, overlaps, np.nan)], right=written)
+        shown |= dict(title="each token writes what is missing from what its key recalls")
     else:
         title = {"attention": "outputs: values, times weights, added up"}
         shown |= dict(maps=[weights], right=weights @ x)

@@ -8,6 +8,7 @@ from attnlab.widgets import LivingPicture
 from attnlab.widgets.living_picture import STAGES, last_moment
 from course import catalog
 from solutions.attention import scaled_dot_product_attention as attention
+from solutions.delta_rule import delta_rule
 from solutions.efficient_attention import online_softmax
 from solutions.mixture_of_experts import route
 from solutions.next_token import next_token_loss
@@ -116,6 +117,14 @@ def reference(state):
         weights = torch.zeros_like(logits).scatter(1, experts, chosen).numpy()
         made = [X, X[:, ::-1], 2 * X]
         return {"logits": logits, "weights": weights, "outputs": sum(w[:, None] * m for w, m in zip(weights.T, made))}
+    if stage == "delta_rule":
+        keys, values = (torch.from_numpy(rows)[None, None] for rows in (X / 2**0.5, X))
+        states = [
+            delta_rule(keys[:, :, :n], keys[:, :, :n], values[:, :, :n], torch.ones(1, 1, n))[1] for n in (1, 2, 3)
+        ]
+        left = torch.cat([torch.zeros_like(states[0]), *states], dim=1)[0]
+        change = (keys[0, 0, :, None] @ (left[1:] - left[:-1]))[:, 0]
+        return {"keys": keys[0, 0], "outputs": change, "recalled": values[0, 0] - change}
     return {"outputs": attention(X, X, X)[0], "steps.3": attention(X, X, X)[0]}
 
 
@@ -139,7 +148,7 @@ def test_each_tile_adds_what_online_softmax_adds(shown):
 @pytest.mark.parametrize("stage", STAGES)
 def test_the_printed_picture_has_the_last_moment_of_the_stage(stage):
     shown, expected = last_moment(stage), reference(dict(stage=stage))
-    if stage in ("attention", "cross_attention", "multi_head", *STAGES[-3:]):
+    if stage in ("attention", "cross_attention", "multi_head", *STAGES[-4:]):
         np.testing.assert_allclose(shown["right"], expected["outputs"])
     if stage == "transformer_block":
         np.testing.assert_allclose(shown["right"], expected["after"])
@@ -197,6 +206,7 @@ ENDS = {
     "kv_cache": ["", "", "", "", "", "", "0.27", "0.27", "0.45"],
     "efficient_attention": [""] * 9,
     "steady_attention": ["0.34", "0.12", "0.20", "0.12", "0.34", "0.20", "0.19", "0.19", "0.31"],
+    "delta_rule": ["", "", "", "0.00", "", "", "0.50", "0.50", ""],
 }
 CONTROLS = {
     "its stages are the chapters in their order, but for the last, which has a picture of its own": (
@@ -205,7 +215,7 @@ CONTROLS = {
             {"[data-stop] => one.dataset.stop": list(STAGES)},
             {"[data-stop] => one.dataset.stop": [*catalog.chapters()[:-1]]},
         ),
-        {"[data-stop]": 17, ".lp-title a": 0},
+        {"[data-stop]": 18, ".lp-title a": 0},
     ),
     "the map shows the numbers of its stage in the end": (
         LivingPicture(),
