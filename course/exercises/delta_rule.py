@@ -128,8 +128,8 @@ def _asks_for_the_rest(exercise, draw, gradient_points=1, **tolerance):
     )
     exercise.any_device(
         lambda rng: [
-            dict(probe="handed_on", wide=True) | _handed_on(_of_kind(draw(rng, 3), torch.float32)),
-            dict(probe="handed_on", wide=True) | _handed_on(_of_kind(draw(rng, 3), torch.bfloat16)),
+            dict(probe="handed_on", only="output") | _handed_on(_of_kind(draw(rng, 3), torch.float32)),
+            dict(probe="handed_on", only="output") | _handed_on(_of_kind(draw(rng, 3), torch.bfloat16)),
         ],
         title="gives an output in the dtype of v, on any device",
         **NARROW,
@@ -146,8 +146,8 @@ def _asks_for_the_rest(exercise, draw, gradient_points=1, **tolerance):
     )
     def wide(rng):
         plain, mixed = draw(rng, 5, n_heads=2), draw(rng, 4, given=True)
-        yield _handed_on(_of_kind(plain, torch.bfloat16), wide=True, alone=True)
-        yield _handed_on(_of_kind(mixed, torch.bfloat16, wide=("g", "beta", "state")), wide=True, alone=True)
+        yield _handed_on(_of_kind(plain, torch.bfloat16), wide=True, only="state")
+        yield _handed_on(_of_kind(mixed, torch.bfloat16, wide=("g", "beta", "state")), wide=True, only="state")
 
     exercise.unchanged(
         lambda rng: [draw(rng, 3, given=True), draw(rng, 2, n_heads=2)],
@@ -416,7 +416,7 @@ gated_delta_rule.mistakes(
          "The state is written in place, and PyTorch cannot compute gradients of what was overwritten. Make a new "
          "tensor: `state = state + ...`."),
     edit(FADE, "state *= decay",
-         "The state fades in place: `*=` changes the caller's tensor. Write `state = decay * state`."),
+         "The state fades in place: `*=` changes the caller's tensor. Make a new one instead."),
     edit(FADE, "state = decay * state.detach()", STATE_DETACHED),
     edit("g[:, :, t, None, None].to(wide)", "g[:, :, t, None, None].to(wide).detach()",
          "g is detached, so the layer could not learn what to forget."),

@@ -19,6 +19,10 @@ _ATTENTION = "scaled_dot_product_attention flex_attention MultiheadAttention mul
 _HEADS = "MultiheadAttention multi_head_attention_forward"
 _BLOCKS = "Transformer TransformerEncoder TransformerDecoder TransformerEncoderLayer TransformerDecoderLayer"
 _ROTATIONS = "apply_rotary_emb apply_rotary_pos_emb"
+_DELTA_RULES = (
+    "torch_recurrent_gated_delta_rule torch_chunk_gated_delta_rule fused_recurrent_gated_delta_rule "
+    "chunk_gated_delta_rule fused_recurrent_delta_rule chunk_delta_rule"
+)
 # What does all of an exercise's work.
 FULL = {
     "dot": _PRODUCTS,
@@ -39,6 +43,7 @@ FULL = {
     **dict.fromkeys(("gelu", "gelu_tanh"), "gelu GELU"),
     **dict.fromkeys(("EncoderBlock", "DecoderBlock"), _BLOCKS),
     "LanguageModel": "AutoModelForCausalLM",
+    **dict.fromkeys(("delta_rule", "gated_delta_rule", "chunked_gated_delta_rule"), _DELTA_RULES),
 }
 
 

@@ -16,7 +16,7 @@ class HandedOn(Probe):
     along: name -> the axis of the tokens, for each input that is cut; the outputs have that of the first
     cuts: where along the tokens a new call begins, ascending; none means a single call
     wide: the state is float32 or wider; its numbers count, in whichever of the two
-    alone: only the state is looked at
+    only: "output" or "state", where the other of the two is not looked at
     """
 
     name = "handed_on"
@@ -25,6 +25,8 @@ class HandedOn(Probe):
             "The state came as {got} where {expected} was asked for", "The state is narrower than float32", verdict=True
         ),
     }
+
+    not_shown = frozenset({"along", "handed"})
 
     def call(self, f, *, handed, along, cuts, given=None, **inputs):
         import torch
@@ -52,16 +54,22 @@ class HandedOn(Probe):
             raise ProbeError(f"the outputs of two calls in a row cannot be put together: {shapes}") from None
         return {"result": (joined, last[handed].clone())}
 
-    def conclude(self, raw, used, *, wide=False, alone=False, **case):
+    def conclude(self, raw, used, *, wide=False, only=None, **case):
         import torch
 
         output, state = raw[0]["result"]
-        if not wide:
-            return {"result": state if alone else (output, state)}
-        is_wide = state.dtype in (torch.float32, torch.float64)
-        width = "float32 or wider" if is_wide else str(state.dtype).removeprefix("torch.")
-        state = state.double() if state.is_floating_point() else state
-        return {"width": width, "result": state if alone else (output, state)}
+        if only == "output":
+            return {"result": output}
+        width = {}
+        if wide:
+            is_wide = state.dtype in (torch.float32, torch.float64)
+            width = {"width": "float32 or wider" if is_wide else str(state.dtype).removeprefix("torch.")}
+            state = state.double() if state.is_floating_point() else state
+        return {**width, "result": state if only == "state" else (output, state)}
+
+    def shown(self, case):
+        named = {case["handed"] if name == "given" else name: value for name, value in case.items()}
+        return super().shown(named)
 
 
 def _form(result) -> str:

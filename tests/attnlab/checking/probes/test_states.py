@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from attnlab.checking.compare import within_tolerance
+from attnlab.checking.probes import PROBES
 from tests.attnlab.checking.probes.helpers import seen, words
 
 X = torch.arange(6.0, dtype=torch.float64).reshape(1, 6)
@@ -48,8 +49,17 @@ def test_a_wide_state_may_have_either_dtype(dtype, width):
     def answer(x, state=None):
         return x, torch.ones(2, dtype=dtype)
 
-    got = seen("handed_on", answer, **CASE, cuts=[], wide=True, alone=True)
+    got = seen("handed_on", answer, **CASE, cuts=[], wide=True, only="state")
     assert got["width"] == width and (got["result"].dtype == torch.float64) == (dtype != torch.int64)
+
+
+def test_the_output_may_be_all_that_is_looked_at():
+    assert seen("handed_on", running, **CASE, cuts=[2], only="output")["result"].tolist() == [[0, 1, 3, 6, 10, 15]]
+
+
+def test_a_student_is_shown_the_state_by_its_name():
+    shown = PROBES["handed_on"].shown(CASE | dict(given=X, cuts=[2], wide=True))
+    assert shown.keys() == {"x", "state", "cuts"}
 
 
 def test_the_words_name_both_dtypes():
