@@ -39,8 +39,10 @@ def pages(app):
 def row(stem: str, name: str, exercise, here: bool) -> str:
     """Return a row of the table."""
     place = f"chapters/{stem}.html#{'answer' if here else 'exercise'}-{name}"
-    return (
-        f'<tr data-exercise="{name}" data-chapter="{stem}"><td><a href="{place}"><code>{name}</code></a>'
-        f"{' ★' if exercise.bonus else ''}</td><td>{effort.of_exercise(exercise).removeprefix('Estimate: ')}</td><td>{exercise.points:g}</td>"
-        f"<td>{'on the page' if here else 'in the notebook'}</td></tr>"
+    cells = (
+        f'<a href="{place}"><code>{name}</code></a>{" ★" if exercise.bonus else ""}',
+        effort.of_exercise(exercise).removeprefix("Estimate: "),
+        f"{exercise.points:g}",
+        "on the page" if here else "in the notebook",
     )
+    return f'<tr data-exercise="{name}" data-chapter="{stem}">{"".join(f"<td>{cell}</td>" for cell in cells)}</tr>'

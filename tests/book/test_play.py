@@ -21,7 +21,9 @@ def test_what_was_set_comes_back_from_the_address_alone(visit, addresses, open_p
     assert "explained in" in other.locator("article").inner_text().lower()
 
 
-@pytest.mark.parametrize("edited", ["#query=1e99", "#query=%22x%22&base=null", "#_esm=1&__proto__=2", "#d_head=7", "#%%%"])
+@pytest.mark.parametrize(
+    "edited", ["#query=1e99", "#query=%22x%22&base=null", "#_esm=1&__proto__=2", "#d_head=7", "#%%%"]
+)
 def test_an_edited_address_still_shows_the_picture(edited, addresses, open_page):
     page = open_page(f"{addresses['http']}/play/clocks.html{edited}", reduced_motion="reduce")
     page.locator(SLIDER).first.wait_for()

@@ -163,7 +163,8 @@ def stop(page):
         """async () => {
           const { askPython, filled, stopPython } = await import("/_static/python/answers.js");
           const notebooks = [{ stem: "softmax", notebook: await filled("softmax", {}) }];
-          const asked = askPython({ kind: "run", stem: "softmax", name: "softmax", source: "while True: pass", notebooks });
+          const question = { kind: "run", stem: "softmax", name: "softmax", source: "while True: pass" };
+          const asked = askPython({ ...question, notebooks });
           stopPython();
           return await asked;
         }"""
