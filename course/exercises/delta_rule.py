@@ -460,7 +460,7 @@ def ragged(rng):
 
 @chunked_gated_delta_rule.property(
     "loops over chunks, not over tokens",
-    points=3,
+    points=6,
     probe=probes.chunked_work,
     **CLOSE,
     hint="All tokens of a chunk go through the same few matrix products, and `torch.linalg.solve_triangular` finds all "
