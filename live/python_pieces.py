@@ -41,7 +41,8 @@ FETCHED = ROOT / "build" / "python-fetched"  # node_modules and wheels, which ar
 PIECES = "pieces.json"
 LICENSES = "licenses.txt"
 OWN = ("worker.js", "session.py", "answers.css")
-LEFT_OUT = ("widgets/", "data/", "checks/", "gpu.py", "smollm2.py", "model_trace.py", "plots.py", "pytorch_answers.py")
+LEFT_OUT = ("widgets/", "data/", "checks/", "gpu.py", "smollm2.py", "gemma.py", "model_files.py", "model_trace.py")
+LEFT_OUT += ("plots.py", "pytorch_answers.py")
 SECONDS = 60  # for an address that does not answer
 
 

@@ -52,8 +52,9 @@ DURATIONS = Path(__file__).with_name("durations.json")
 _seconds: collections.Counter[str] = collections.Counter()
 
 
-LONG = {"smollm2_file", "fresh_clone"}  # fixtures of what `make test-long` runs: the real model, a clone's first hour
-BEYOND_PYTHON = {"browser", "needs_jail", "jail_if_there_is_one", "smollm2_file"}  # fixtures that no `bare` test has
+LONG = {"smollm2_file", "gemma_file", "fresh_clone"}  # fixtures of what `make test-long` runs: real models, a clone
+# Fixtures that no `bare` test has.
+BEYOND_PYTHON = {"browser", "needs_jail", "jail_if_there_is_one", "smollm2_file", "gemma_file"}
 WHOLE = {"site", "published", "released"}  # fixtures that build the book or release the course
 SLOW = 8.0  # seconds from which `make test-quick` leaves a file out
 
@@ -262,6 +263,17 @@ def smollm2_file():
     path = smollm2.find()
     if path is None:
         skip("SmolLM2-135M is not there: make model", "REQUIRE_MODEL")
+    return path
+
+
+@pytest.fixture(scope="session")
+def gemma_file():
+    """The file of Gemma 3 270M. Tests that need it are skipped where it is not, in CI too: Google's terms apply to it."""
+    from attnlab import gemma
+
+    path = gemma.find()
+    if path is None:
+        pytest.skip("Gemma 3 270M is not there: make gemma")
     return path
 
 

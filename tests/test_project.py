@@ -69,6 +69,7 @@ PROMISED = [
     "test-quick",
     "lint",
     "model",
+    "gemma",
     "release",
     "publish-tree",
     "zip",

@@ -17,7 +17,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from attnlab import smollm2
+from attnlab import gemma, smollm2
 from course.folder import ROOT
 from live import reference_model
 from scripts import record_attention as attention
@@ -46,10 +46,15 @@ def test_a_recording_is_small_and_says_which_script_and_model_it_comes_from(path
     assert not any(str(value).startswith(("/", "~", "\\")) for value in source.values())
     assert re.fullmatch(r"\d+\.\d+\.\d+", source.get("torch", "0.0.0"))
     if "sha256" in source:
-        assert (source["model"], source["licence"]) == ("HuggingFaceTB/SmolLM2-135M-Instruct", "Apache-2.0")
-        assert (source["package"], source["package_version"]) == (smollm2.PACKAGE, smollm2.VERSION)
-        assert (source["file"], source["sha256"]) == (smollm2.FILE_NAME, smollm2.SHA256)
-        assert source["quantisation"] == "Q4_1 matrices, Q8_0 embedding, F32 norms"
+        model = gemma if source["script"].endswith("gemma.py") else smollm2
+        assert (source["package"], source["package_version"]) == (model.PACKAGE, model.VERSION)
+        assert (source["file"], source["sha256"]) == (model.FILE_NAME, model.SHA256)
+        origin = (source["model"], source["licence"], source["quantisation"].partition(" ")[0])
+        assert origin == (
+            ("google/gemma-3-270m", f"Gemma Terms of Use, {gemma.TERMS}", "Q4_K,")
+            if model is gemma
+            else ("HuggingFaceTB/SmolLM2-135M-Instruct", "Apache-2.0", "Q4_1")
+        )
 
 
 # Relative and absolute tolerance of each array, by its name and type.

