@@ -49,8 +49,8 @@ N_LAYERS = 18
 AGREES = 1e-3  # in logits, which go up to about 30
 PEOPLE = """Anna Ben Clara David Emma Felix Greta Hugo Ida Jonas Karla Leo Mia Noah Olga Paul Quinn Rosa Simon Tina Uwe
 Vera Wim Xenia Yusuf Zoe Alice Bruno Carla Diego Elena Frank Gina Henry Iris Jack Kira Liam Mona Nils Oscar Petra"""
-CITIES = """Athens Lisbon Rome Berlin Oslo Cairo Lima Delhi Tokyo Sydney Madrid Vienna Dublin Prague Warsaw Boston Chicago
-Toronto Moscow Paris"""
+CITIES = """Athens Lisbon Rome Berlin Oslo Cairo Lima Delhi Tokyo Sydney Madrid Vienna Dublin Prague Warsaw Boston
+Chicago Toronto Moscow Paris"""
 # So long that its first line, which holds the answer, is outside of every window when the last line is read.
 SAID = "{} was born in {} and has lived there for many years."
 LINES = [SAID.format(*pair) for pair in zip(PEOPLE.split(), itertools.cycle(CITIES.split()))]
