@@ -267,18 +267,19 @@ class Tokenizer:
         self._tokens, kinds, scores = setting("tokens"), setting("token_type"), setting("scores")
         self._start = setting("bos_token_id")
         joined = (i for i, kind in enumerate(kinds) if kind in (NORMAL, USER_DEFINED))
-        self._ids = {self._tokens[i]: i for i in joined}
+        self._ids = {self._tokens[i].replace(" ", "▁"): i for i in joined}  # the file has blanks in some tokens alone
         self._score = {token: scores[i] for token, i in self._ids.items()}
         self._bytes = {i: int(self._tokens[i][1:-1], 16) for i, kind in enumerate(kinds) if kind == BYTE}
         self._of_byte = {byte: i for i, byte in self._bytes.items()}
-        whole = sorted((self._tokens[i] for i, kind in enumerate(kinds) if kind == USER_DEFINED), key=len, reverse=True)
+        whole = [token for token, i in self._ids.items() if kinds[i] == USER_DEFINED]
+        whole.sort(key=len, reverse=True)
         self._whole = re.compile(f"({'|'.join(map(re.escape, whole))})")
 
     def encode(self, text: str) -> list[int]:
         """The ids of a text, after the token that begins every text."""
         ids = [self._start]
-        for i, piece in enumerate(self._whole.split(text)):
-            ids += [self._ids[piece]] if i % 2 else self._encoded(piece.replace(" ", "▁"))
+        for i, piece in enumerate(self._whole.split(text.replace(" ", "▁"))):
+            ids += [self._ids[piece]] if i % 2 else self._encoded(piece)
         return ids
 
     def _encoded(self, text: str) -> Iterator[int]:

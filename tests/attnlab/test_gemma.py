@@ -358,6 +358,24 @@ def test_the_recording_is_of_the_script_s_prompts_and_mistakes():
     assert recorded.mistakes["window one token too long"].differences[0] == 0
 
 
+def test_the_numbers_in_the_page_s_sentences_are_those_of_the_recording():
+    config, page = data.gemma().config, (ROOT / "chapters" / "todays_models.md").read_text("utf-8")
+    windows = config["layer_types"].count("sliding_attention")
+    n_layers, width, vocabulary = len(config["layer_types"]), config["hidden_size"], config["vocab_size"]
+    for said in (
+        f"a table of {vocabulary:,} tokens with {width} numbers each, {n_layers} layers, four query heads that are "
+        f"{config['head_dim']} wide, and a single key/value head",
+        f"the window is {config['sliding_window']} tokens",
+        f"In {windows} of {n_layers} layers",
+        f"Its {len(script.LINES)} lines say where {len(set(script.PEOPLE.split()))} people were born",
+        f"the logits of 32 tokens already take {32 * vocabulary * 4 / 1e6:.0f} MB",
+        f"about {(data.gemma().n_numbers - vocabulary * width) / 1e6:.0f} million numbers",
+        f"{config['sliding_window'] + 1} instead of {config['sliding_window']}",
+    ):
+        assert said in page, said
+    assert (config["num_attention_heads"], config["num_key_value_heads"]) == (4, 1)
+
+
 def commands(text):
     return [line.strip() for line in text.splitlines() if line.strip().startswith((". ", "pip ", "python "))]
 
