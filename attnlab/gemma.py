@@ -367,7 +367,7 @@ def resident() -> int | None:
 
 
 class _Panel:
-    """A bar for the tokens, words per second, a meter of memory: above the text in a notebook, or as lines below it.
+    """A bar for the tokens, words per second, a meter of memory: above the text in a notebook, else below it.
 
     Reading the prompt counts for the speed, since it takes time before the first word.
     """
