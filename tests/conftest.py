@@ -268,7 +268,7 @@ def smollm2_file():
 
 @pytest.fixture(scope="session")
 def gemma_file():
-    """The file of Gemma 3 270M. Tests that need it are skipped where it is not, in CI too: Google's terms apply to it."""
+    """The file of Gemma 3 270M. Tests that need it are skipped where it is not, in CI too: terms apply to it."""
     from attnlab import gemma
 
     path = gemma.find()
