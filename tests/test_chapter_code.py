@@ -13,9 +13,6 @@ from course.folder import ROOT
 
 MOST_HIDDEN, MOST_BUGS, MOST_MINUTES = 8, 3, 90
 
-# Chapters whose answers are not in drawers yet.
-WITHOUT_DRAWERS = {"steady_attention", "long_context", "mixture_of_experts", "todays_models"}
-
 
 def loop_variables(statement: code_slice.Statement) -> set[str]:
     """The names that a statement binds as the variables of loops."""
@@ -81,7 +78,7 @@ def faulty_drawers(notebook) -> list[str]:
     return found
 
 
-@pytest.mark.parametrize("stem", [stem for stem in catalog.chapters() if stem not in WITHOUT_DRAWERS])
+@pytest.mark.parametrize("stem", catalog.chapters())
 def test_a_hidden_output_is_followed_by_a_drawer_that_names_its_question(stem):
     assert faulty_drawers(chapter.read(stem).notebook) == []
 
