@@ -57,7 +57,7 @@ def test_lines_fit_on_a_phone(printed):
 
 @pytest.fixture(scope="module")
 def printed() -> dict[tuple[str, int], list[str]]:
-    """What the cells print: (title, 0 for the bug or 1 for its mend) -> lines."""
+    """The lines that the cells print, by (title, 0 for the bug or 1 for its mend)."""
     names, found = {}, {}
     for title, section in {"": TEXT.partition("\n## ")[0], **BUGS}.items():
         for number, cell in enumerate(re.findall(r"```\{code-cell\}\n(?::[^\n]*\n)*(.*?)```", section, re.DOTALL)):
