@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from attnlab.check import material_of
+from attnlab.checking import probes
 from course import catalog, stamps
 from course.folder import ROOT
 
@@ -232,6 +233,8 @@ def test_a_stamp_covers_exactly_the_probes_that_an_exercise_asks_with():
             properties = material_of(name)["properties"]
             asked = {prop["probe"] for prop in properties}
             asked |= {case.get("probe", "call") for p in properties if p["probe"] == "elsewhere" for case in p["cases"]}
+            bases = {base for probe in asked for base in type(getattr(probes, probe)).__mro__[1:]}
+            asked |= {vars(base)["name"] for base in bases if vars(base).get("name")}  # a probe may refine another
             # `call` is the default of the probe `elsewhere`, whether or not each case names another.
             assert covered == asked | ({"call"} if "elsewhere" in asked else set()), name
 
