@@ -102,7 +102,13 @@ if (location.protocol === "file:" && typeof DOCUMENTATION_OPTIONS !== "undefined
 // A link to something folded opens what it is in; a link to an exercise opens its card.
 {
   const reveal = () => {
-    const target = document.getElementById(decodeURIComponent(location.hash.slice(1)));
+    let name;
+    try {
+      name = decodeURIComponent(location.hash.slice(1));
+    } catch {
+      return; // an edited address
+    }
+    const target = document.getElementById(name);
     const folded = target?.matches(".exercise-card") ? target.querySelector("details") : target;
     let box = folded?.closest("details:not([open])");
     if (!box) return;

@@ -2,7 +2,7 @@
 
 import pytest
 
-SLIDER = "input[type=range]"
+SLIDER = "input[type=range]:visible"
 
 
 def hash_of(page):
