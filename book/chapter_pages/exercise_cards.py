@@ -30,6 +30,7 @@ def fold(app, doctree, docname) -> None:
         return
     opened = links(stem, app.config.launch)
     exercises, stubs = catalog.exercises_of(stem), dict(exercise_nodes.stubs_in(doctree))
+    sections = {section[0].astext(): section["ids"][0] for section in doctree.findall(nodes.section)}
     shown = False  # whether a report, which needs the style, is on the page
     for name, check in list(exercise_nodes.checks_in(doctree)):
         stub, section = stubs[name], check.parent
@@ -42,7 +43,7 @@ def fold(app, doctree, docname) -> None:
         card += exercise_nodes.raw(head(name, source, estimates.of_card(exercises[name])))
         card += exercise_nodes.raw(answers.offer(stem, name))
         if stem not in (answers.chapters() or ()):
-            if report := sample_reports.sample(name):
+            if report := sample_reports.sample(name, sections):
                 card += exercise_nodes.raw(report if shown else STYLE + report)
                 shown = True
         card += exercise_nodes.raw(f'<p class="exercise-open">{opened} <code>check({name})</code> answers there.</p>')

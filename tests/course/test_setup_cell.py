@@ -76,8 +76,8 @@ def test_the_address_is_the_one_the_book_is_published_at(monkeypatch):
 
 
 # PyTorch is too large to be installed unasked, and the first cell says where to get it. The model's file is optional.
-# The rest comes with anywidget.
-NOT_REQUIRED = {"torch", "gguf", "tokenizers", "IPython", "traitlets"}
+# psutil comes with Jupyter's kernel, and the rest with anywidget.
+NOT_REQUIRED = {"torch", "gguf", "tokenizers", "IPython", "traitlets", "psutil"}
 NOT_IMPORTED = {"ipywidgets"}  # what anywidget is built on, held to the versions that the course is tested with
 
 

@@ -109,7 +109,7 @@ def test_a_mistake_in_a_guide_is_reported_with_its_line(follow, right, wrong, wo
 def test_few_blocks_of_the_guides_are_not_run_and_each_says_why(guide):
     blocks = runner.blocks(guide)
     left_out = [block for block in blocks if block.mark == "not run"]
-    assert len(left_out) <= 2 and all(len(block.words) > 20 for block in left_out)
+    assert len(left_out) <= 3 and all(len(block.words) > 20 for block in left_out)
     assert sum(block.kind == "sh" for block in blocks) > 4 * len(left_out)
 
 
