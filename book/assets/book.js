@@ -166,3 +166,9 @@ addEventListener("DOMContentLoaded", () => {
     if (top < frame.top || bottom > frame.bottom) column.scrollTop += top - frame.top - frame.height / 2;
   }).observe(contents, { attributes: true, attributeFilter: ["class"], subtree: true });
 });
+
+// The theme's arrow that unfolds a chapter's own pages in the sidebar has no name.
+addEventListener("DOMContentLoaded", () => {
+  for (const arrow of document.querySelectorAll(".bd-sidenav .has-children > details > summary"))
+    arrow.ariaLabel = `Pages of ${arrow.closest(".has-children").querySelector("a").textContent.trim()}`;
+});
