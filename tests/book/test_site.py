@@ -203,7 +203,7 @@ def test_the_landing_page_has_one_button_and_two_doors(visit):
     assert page.title() == "Attention, from the dot product to a running language model"
     for name, place in [
         ("Start chapter 1", "chapters/dot_products.html"),
-        ("set up a notebook", "index.html#how-to-do"),
+        ("in notebooks", "index.html#how-to-do"),
         ("run a class", "index.html#how-to-grade"),
     ]:
         page.locator("article").get_by_role("link", name=name).click()
