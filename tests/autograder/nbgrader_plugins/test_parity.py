@@ -63,7 +63,7 @@ def _not_graded_by_stock(dot: float, cosine: float, comments: dict[str, str]) ->
 
 NO_RESPONSE = {"written-dot_products": "No response."}
 HALF = (
-    "The notebook is not valid JSON: Unterminated string starting at: line 103 column 5 (char 2738). "
+    "The notebook is not valid JSON: Unterminated string starting at: line 103 column 5 (char 2737). "
     "This counts as zero."
 )
 # The tests that a line on stderr fell into when the record was made: one of them or both, by chance.
