@@ -37,6 +37,7 @@ PRESSES = {
     "sinusoid_explorer": ("[data-slider=position]", "ArrowRight"),
     "softmax": ("[data-slider=score-0]", "ArrowRight"),
     "softmax_overflow": ("[data-slider=shift]", "ArrowRight"),
+    "state_table": ("[data-go=next]", "Enter"),
     "stream_stepper": ("[data-slider=block]", "ArrowRight"),
     "tile_stepper": ("[data-go=next]", "Enter"),
     "word_shuffler": ("[data-go=shuffle]", "Enter"),
