@@ -349,7 +349,9 @@ export default widget("live_model", "A language model that reads your sentence",
     onend(() => model.off("msg:custom", heard));
   } else if (without) {
     root.classList.add("lm-recorded");
-    for (const node of [root, root.parentElement]) node.style.minHeight = ""; // room for the controls was reserved
+    const place = root.parentElement; // room for the controls was reserved in it, and they are not there
+    root.style.minHeight = place.style.minHeight = "";
+    requestAnimationFrame(() => (place.style.minHeight = `${place.offsetHeight}px`));
     note.textContent = `A recorded sentence: ${without}.`;
   }
   wall.draw(mapOf);
