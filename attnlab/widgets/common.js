@@ -187,9 +187,6 @@ function frame(el, name, label, model, questions) {
   return { root, summary, say, hold };
 }
 
-// A question and its answer, with values that the widget knows in place of {name}.
-const filledIn = (one, values) => [].concat(one).map((text) => text.replace(/\{(\w+)\}/g, (_, name) => values[name]));
-
 // Guesses are kept in this browser, by question.
 const GUESSES = "attention-guesses";
 function keptGuesses() {

@@ -34,6 +34,9 @@ export function compute(state) {
     most: Math.max(...whole, ...without.flat()) };
 }
 
+// A question and its answer, with values that the widget knows in place of {name}.
+const filledIn = (one, values) => [].concat(one).map((text) => text.replace(/\{(\w+)\}/g, (_, name) => values[name]));
+
 const TRAITS = ["maps", "effects", "scores", "shape", "texts", "head", "text", "query", "off", "show"];
 
 export default widget("head_wall", "All heads of a model", TRAITS, ({ root, summary, say, model, read, animate }) => {
