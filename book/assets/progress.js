@@ -26,6 +26,16 @@
   const entry = (all, stem) => ({ of: Number(all[stem]?.of) || 0, done: [].concat(all[stem]?.done ?? []) });
   const words = (done, of) => `${done} of ${of} exercises and quick questions done`;
 
+  const span = (className, text = "") => Object.assign(document.createElement("span"), { className, textContent: text });
+  const unseen = (text) => span("visually-hidden", text); // for screen readers
+  // A mark, which the style sheet draws, and what it says.
+  function sign(drawn, said) {
+    const made = span("progress-mark");
+    made.dataset.sign = drawn;
+    made.append(unseen(` (${said})`));
+    return made;
+  }
+
   // A chapter: its bar, its exercises' boxes, its quizzes.
   const bar = document.querySelector(".chapter-progress");
   const boxes = [...document.querySelectorAll(".exercise-done input")];
@@ -61,8 +71,7 @@
       for (const link of document.querySelectorAll(`.page-toc a[href="#${section?.id}"]`)) {
         link.classList.toggle("toc-done", box.checked);
         link.querySelector(".visually-hidden")?.remove();
-        if (box.checked) link.append(Object.assign(document.createElement("span"),
-          { className: "visually-hidden", textContent: " (done)" }));
+        if (box.checked) link.append(unseen(" (done)"));
       }
     }
   }
@@ -77,12 +86,7 @@
       const { of, done } = entry(all, stem);
       link.querySelector(".progress-mark")?.remove();
       if (!done.length) continue;
-      const sign = Object.assign(document.createElement("span"), { className: "progress-mark" });
-      sign.dataset.sign = done.length >= of ? "✓" : `${done.length}/${of}`;
-      const said = Object.assign(document.createElement("span"), { className: "visually-hidden" });
-      said.textContent = ` (${words(done.length, of)})`;
-      sign.append(said);
-      link.append(sign);
+      link.append(sign(done.length >= of ? "✓" : `${done.length}/${of}`, words(done.length, of)));
     }
   }
 
@@ -93,10 +97,7 @@
       const done = entry(all, row.dataset.chapter).done.includes(row.dataset.exercise);
       row.querySelector(".progress-mark")?.remove();
       if (!done) continue;
-      const mark = Object.assign(document.createElement("span"), { className: "progress-mark" });
-      mark.dataset.sign = "✓";
-      mark.append(Object.assign(document.createElement("span"), { className: "visually-hidden", textContent: " (done)" }));
-      row.firstElementChild.append(mark);
+      row.firstElementChild.append(sign("✓", "done"));
     }
   }
 
