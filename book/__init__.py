@@ -74,6 +74,7 @@ def steps() -> dict:
         "build-finished": [
             OTHERS,
             metadata.copy_picture,
+            front_page.write_more,
             slim_pages.drop_files,
             live_model.copy,
             answers.copy,

@@ -22,6 +22,7 @@ from course.folder import ROOT
 from live import reference_model
 from scripts import record_attention as attention
 from scripts import record_heads as heads
+from scripts import record_pronoun as pronoun
 from scripts import record_stream as stream
 from tests.references import llama_block
 
@@ -61,6 +62,7 @@ def test_a_recording_is_small_and_says_which_script_and_model_it_comes_from(path
 TOLERANCES = {
     attention: lambda name, kind: (1e-6 if name == "scores" else 0, 1e-6),
     heads: lambda name, kind: (0, 1e-3 if kind == np.float16 else 1e-6),
+    pronoun: lambda name, kind: (0, 1e-3 if kind == np.float16 else 1e-6),
     stream: lambda name, kind: (0, 1) if name == "stream" else (1e-3, 1e-5),
 }
 

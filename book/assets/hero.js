@@ -1,14 +1,29 @@
-// The first page's picture: a word, and lines to the words that it reads, in one of the recorded heads of a real model.
-// The wall of squares has one square for each head. Everything that is said is computed from the recorded weights.
+// The first page's picture: a word, and lines to the words that it reads, in one of the heads of a real model. The wall
+// of squares has one square for each head. Everything that is said is computed from the weights: recorded ones, or those
+// of the reader's own sentence where the site has the model.
 (() => {
-  // The weights of all heads: at(layer, head, query, key), 0 for later keys.
-  function unpack({ weights, words, layers, heads, full }) {
+  // The recorded weights by layer and head, each as rows of n weights, 0 for later keys.
+  function unpack({ weights, words }, { layers, heads, full }) {
     const bytes = Uint8Array.from(atob(weights), (letter) => letter.charCodeAt(0));
     const view = new DataView(bytes.buffer), n = words.length, each = (n * (n + 1)) / 2;
     const at = (layer, head, query, key) => key > query ? 0
       : view.getUint16(2 * ((layer * heads + head) * each + (query * (query + 1)) / 2 + key), true) / full;
-    return (layer, head) =>
-      words.map((_, query) => words.map((_, key) => at(layer, head, query, key)));
+    return Array.from({ length: layers }, (_, layer) => Array.from({ length: heads }, (_, head) =>
+      words.map((_, query) => words.map((_, key) => at(layer, head, query, key)))));
+  }
+
+  // The weights of one layer, (heads, n, n) numbers in a row, as rows by head.
+  const layerOf = (maps, heads, n) => Array.from({ length: heads }, (_, head) =>
+    Array.from({ length: n }, (_, query) => [...maps.subarray((head * n + query) * n, (head * n + query + 1) * n)]));
+
+  // The head in which a word puts most weight on one that is neither the first, nor the one before, nor itself.
+  function clearest(all, query) {
+    let best = { weight: -1 };
+    all.forEach((ofLayer, layer) => ofLayer?.forEach((rows, head) => {
+      const weight = Math.max(0, ...rows[query].slice(1, Math.max(1, query - 1)));
+      if (weight > best.weight) best = { weight, layer, head };
+    }));
+    return [best.layer, best.head, query];
   }
 
   // How a head divides its weight between the first word, the word before, the word itself and all others: means over
@@ -82,38 +97,47 @@
       asked = requestAnimationFrame(step);
     };
     move.again = () => now && draw(now); // the same in another place
+    move.forget = () => (now = null); // what comes next has another number of words
     return move;
   }
 
   function start(hero) {
     const content = JSON.parse(hero.querySelector(".hero-data").textContent);
-    const { words, layers, heads, tour } = content, n = words.length;
-    const rowsOf = unpack(content);
-    const all = Array.from({ length: layers }, (_, layer) =>
-      Array.from({ length: heads }, (_, head) => rowsOf(layer, head)));
-    const [picture, wall, shown, said] =
-      [".hero-picture", ".hero-wall", ".hero-caption", "[role=status]"].map((part) => hero.querySelector(part));
-    const chips = [...hero.querySelectorAll(".hero-word")];
-    const svg = hero.querySelector("svg");
-    let [layer, head, query] = tour[0];
+    const { layers, heads, tour, first } = content;
+    const [picture, wall, shown, said, form, note] =
+      [".hero-picture", ".hero-wall", ".hero-caption", "[role=status]", ".hero-own", ".hero-note"]
+        .map((part) => hero.querySelector(part));
+    const svg = hero.querySelector("svg"), group = hero.querySelector(".hero-words");
+    const offered = [...hero.querySelectorAll(".hero-sentence")];
+    const [wallPage, turn] = hero.querySelectorAll(".hero-off"); // for a recorded sentence, and for one's own
+
+    // The sentence that is shown: its words, its weights by layer and head (of the reader's own sentence a layer may be
+    // missing yet), its place on the wall of heads where it is recorded, and which head and word are shown.
+    let words, n, all, place, chips, lines, layer, head, query;
 
     // The wall: a square for each head.
-    const squares = all.map((ofLayer, l) => {
+    const squares = Array.from({ length: layers }, (_, l) => {
       const row = document.createElement("div");
       row.setAttribute("role", "row");
       wall.append(row);
-      return ofLayer.map((rows, h) => {
-        const square = document.createElement("span"), share = shares(rows);
-        const kind = Object.keys(share).reduce((a, b) => (share[b] > share[a] ? b : a));
+      return Array.from({ length: heads }, (_, h) => {
+        const square = document.createElement("span");
         square.id = `head-${l}-${h}`;
-        square.dataset.kind = kind;
         square.setAttribute("role", "gridcell");
         square.setAttribute("aria-label", `Layer ${l}, head ${h}`);
-        square.style.cssText = `--layer: ${l}; --head: ${h}; --share: ${share[kind].toFixed(3)}`;
+        square.style.cssText = `--layer: ${l}; --head: ${h}`;
         row.append(square);
         return square;
       });
     });
+    function color(l) {
+      squares[l].forEach((square, h) => {
+        const share = all[l] && shares(all[l][h]);
+        const kind = share ? Object.keys(share).reduce((a, b) => (share[b] > share[a] ? b : a)) : "";
+        square.dataset.kind = kind;
+        square.style.setProperty("--share", (share?.[kind] ?? 0).toFixed(3));
+      });
+    }
 
     // The lines: one path for each word that may be read, blue where it leaves the reader, orange where it arrives.
     const make = (name, parent, attributes) => {
@@ -121,13 +145,32 @@
       for (const [key, value] of Object.entries(attributes)) node.setAttribute(key, value);
       return node;
     };
-    const defs = make("defs", svg, {});
-    const lines = words.map((_, key) => {
-      const fade = make("linearGradient", defs, { id: `hero-fade-${key}`, gradientUnits: "userSpaceOnUse" });
-      make("stop", fade, { offset: "0.1", class: "hero-from" });
-      make("stop", fade, { offset: "0.9", class: "hero-to" });
-      return { fade, path: make("path", svg, { fill: "none", stroke: `url(#hero-fade-${key})`, "stroke-linecap": "round" }) };
-    });
+    function makeLines() {
+      svg.replaceChildren();
+      const defs = make("defs", svg, {});
+      lines = words.map((_, key) => {
+        const fade = make("linearGradient", defs, { id: `hero-fade-${key}`, gradientUnits: "userSpaceOnUse" });
+        make("stop", fade, { offset: "0.1", class: "hero-from" });
+        make("stop", fade, { offset: "0.9", class: "hero-to" });
+        return { fade, path: make("path", svg, { fill: "none", stroke: `url(#hero-fade-${key})`, "stroke-linecap": "round" }) };
+      });
+    }
+    function makeChips() {
+      chips = words.map((word, key) => {
+        const chip = document.createElement("button"), text = document.createElement("span");
+        Object.assign(chip, { type: "button", className: "hero-word", role: "radio" });
+        text.textContent = word;
+        chip.append(text, document.createElement("small"));
+        chip.lastChild.ariaHidden = "true";
+        const read = () => key !== query && show([layer, head, key], 250);
+        for (const event of ["pointerenter", "focus", "click"]) chip.addEventListener(event, read);
+        return chip;
+      });
+      group.replaceChildren(...chips);
+      group.classList.toggle("hero-many", words.length > 8);
+      resized.disconnect();
+      for (const node of [picture, ...chips]) resized.observe(node);
+    }
 
     // The places of words: they form a row with the lines above them, or a column with the lines at the side.
     let places = [], column = false, room = 0;
@@ -170,7 +213,9 @@
     const move = tween(draw);
 
     let saying = 0;
+    const off = new Set(); // the heads that are switched off while the reader's own sentence is read
     function show(next, duration, aloud = true) {
+      if (!all[next[0]]) return; // not read yet
       [layer, head, query] = next;
       const rows = all[layer][head];
       svg.append(...[...lines.keys()].sort((a, b) => rows[query][a] - rows[query][b]).map((key) => lines[key].path));
@@ -184,6 +229,9 @@
       squares[layer][head].setAttribute("aria-selected", "true");
       wall.setAttribute("aria-activedescendant", squares[layer][head].id);
       shown.textContent = caption(rows, words, layer, head, query);
+      wallPage.hash = `text=${place}&head=${layer * heads + head}&off=true`;
+      wallPage.textContent = `Switch head ${layer}.${head} off`;
+      turn.textContent = `Switch head ${layer}.${head} ${off.has(`${layer}.${head}`) ? "on" : "off"}`;
       hero.dataset.head = `${layer}.${head}`;
       clearTimeout(saying); // screen readers hear what the reader rests on, not every square on the way
       if (aloud) saying = setTimeout(() => (said.textContent = shown.textContent), 500);
@@ -203,8 +251,111 @@
       hero.dataset.moving = "false";
     };
 
-    measure();
-    show(tour[0], 0, false);
+    const resized = new ResizeObserver(() => {
+      measure();
+      move.again();
+    });
+
+    // Another sentence: its words and weights. Without a word that reads, the tour begins.
+    function take(sentence, weights, reader) {
+      [words, n, all, place] = [sentence.words, sentence.words.length, weights, sentence.place];
+      makeChips();
+      makeLines();
+      measure();
+      squares.forEach((_, l) => color(l));
+      wallPage.hidden = place === undefined;
+      turn.hidden = true;
+      note.textContent = "";
+      move.forget();
+      show(reader === undefined ? tour[0] : clearest(all, reader), 0, reader !== undefined);
+    }
+    const press = (chosen) => offered.forEach((one) => one.setAttribute("aria-pressed", String(one === chosen)));
+
+    const recorded = [first];
+    const loaded = () => (loaded.promise ??= new Promise((done, failed) => {
+      const script = document.createElement("script");
+      Object.assign(script, { src: "_static/hero-sentences.js", onload: done, onerror: failed });
+      document.head.append(script);
+    }).then(() => recorded.push(...window.heroSentences)));
+    offered.forEach((one, i) => one.addEventListener("click", async () => {
+      press(one);
+      if (i) await loaded();
+      if (one.ariaPressed === "true") take(recorded[i], unpack(recorded[i], content), recorded[i].query);
+    }));
+
+    // The reader's own sentence, read by the model in a worker of the site.
+    const MOST_TOKENS = 14;
+    let worker = null, own = null;
+    function tell(text) {
+      note.textContent = text;
+    }
+    function fail(text) {
+      own = null;
+      tell(text);
+    }
+    function ask(what) {
+      if (!worker) {
+        worker = new Worker(new URL("_static/live/worker.js", location.href), { type: "module" });
+        worker.onmessage = ({ data }) => hear(data);
+        worker.onerror = () => {
+          worker = null;
+          fail("The model could not be started in this browser.");
+        };
+      }
+      worker.postMessage(what);
+    }
+    function hear(data) {
+      if (data.error) return fail(data.error);
+      if (!own) return;
+      if (data.total) tell(data.done < data.total ? `${Math.round(data.done / 1e6)} of ${Math.round(data.total / 1e6)} MB` : "");
+      if (data.tokens) {
+        const many = data.tokens.length;
+        if (many < 3 || many > MOST_TOKENS)
+          return fail(`Here a sentence has 3 to ${MOST_TOKENS} tokens; this one has ${many}.`);
+        own.words = data.tokens.map((token) => token.trim() || "␣");
+        own.all = Array(layers).fill(null);
+      }
+      if (data.maps) {
+        own.all[data.layer] = layerOf(data.maps, heads, own.words.length);
+        if (own.all === all) {
+          color(data.layer);
+          if (data.layer === layer) show([layer, head, query], 250, false);
+        } else if (data.layer === 0) {
+          press(null);
+          take(own, own.all, own.words.length - 1);
+        }
+      }
+      if (data.next) {
+        const [[word, now, whole]] = [...data.next].sort((a, b) => b[1] - a[1]);
+        const changed = off.size ? `; ${percent(whole)} with all heads` : "";
+        if (!own.read) show(clearest(all, query), 250);
+        own.read = true;
+        tell(`Next word: ${quoted(word.trim() || "␣")}, ${percent(now)}${changed}.`);
+      }
+      if (data.ready) turn.hidden = own.all !== all;
+    }
+    turn.addEventListener("click", () => {
+      const name = `${layer}.${head}`, on = off.delete(name);
+      if (!on) off.add(name);
+      turn.hidden = true; // until the answer is there
+      ask({ head: [layer, head, Number(!on)] });
+      show([layer, head, query], 0, false);
+    });
+    if (document.querySelector('meta[name="model-in-page"]') && location.protocol !== "file:") {
+      const text = form.querySelector("input");
+      form.hidden = false;
+      form.lastElementChild.title = `Loads the model first: ${content.size} MB, once`;
+      form.addEventListener("submit", (event) => {
+        event.preventDefault();
+        if (!text.value.trim()) return tell("Type a sentence first.");
+        off.clear();
+        own = { all: null };
+        tell(worker ? "" : `The model is loaded: ${content.size} MB, once.`);
+        ask({ read: text.value.trim() });
+      });
+    }
+
+    take(first, unpack(first, content));
     hero.dataset.moving = String(!calm());
     if (!calm()) {
       waiting = setTimeout(next, 3200);
@@ -212,19 +363,6 @@
       for (const event of ["pointerdown", "keydown"]) addEventListener(event, still, { once: true, capture: true });
       for (const event of ["pointermove", "focusin"]) hero.addEventListener(event, still, { once: true, capture: true });
     }
-    const resized = new ResizeObserver(() => {
-      measure();
-      move.again();
-    });
-    for (const node of [picture, ...chips]) resized.observe(node);
-
-    // Words: pointer, focus, arrow keys.
-    chips.forEach((chip, key) => {
-      const read = () => key !== query && show([layer, head, key], 250);
-      chip.addEventListener("pointerenter", read);
-      chip.addEventListener("focus", read);
-      chip.addEventListener("click", read);
-    });
     const STEPS = { ArrowRight: [1, 0], ArrowLeft: [-1, 0], ArrowDown: [0, 1], ArrowUp: [0, -1] };
     const plain = (event) => !(event.altKey || event.ctrlKey || event.metaKey || event.shiftKey);
     hero.querySelector(".hero-words").addEventListener("keydown", (event) => {

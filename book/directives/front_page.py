@@ -1,10 +1,11 @@
-"""Draw the first page's picture: seven words, and what each reads in any of the 270 recorded heads of SmolLM2-135M.
+"""Draw the first page's picture: a sentence, and what each word reads in any of the 270 heads of SmolLM2-135M.
 
     :::{front-page-heads}
     :::
 
-`assets/hero.js` draws it. The weights are in the page, so that it works from the file system and asks no host for
-anything; no other page loads the script, the style or the data. Without scripts there is a still picture.
+`assets/hero.js` draws it. The first sentence's weights are in the page, and those of three more in a script beside it
+that is loaded on request, so that all four work from the file system and no other host is asked for anything. Where the
+site has the model, a reader's own sentence can be read too. Without scripts there is a still picture.
 """
 
 from __future__ import annotations
@@ -12,14 +13,21 @@ from __future__ import annotations
 import base64
 import json
 from html import escape
+from pathlib import Path
 
 import numpy as np
 from docutils import nodes
 from sphinx.util.docutils import SphinxDirective
 
 from attnlab import data
+from attnlab.widgets.head_wall import recorded_texts
+from attnlab.widgets.live_model import SIZE
 
 FULL = 65535  # weights are sent as whole numbers of 16 bits: this one is a weight of 1
+# The recorded texts that are offered, in this order, by their places on the wall of heads, to which the picture links;
+# and the word that reads when a text is chosen.
+OFFERED = [(2, "Friday"), (3, "it"), (1, "is"), (0, "announced")]
+MORE = "_static/hero-sentences.js"
 STILL = "book/images/preview.png"  # drawn by scripts/draw_preview.py
 STILL_IN_WORDS = (
     "Seven words with curved lines from one of them to the words that it reads, and a wall of 270 small squares, one "
@@ -88,31 +96,48 @@ def tour(weights: np.ndarray) -> list[list[int]]:
     ]
 
 
+def sentences() -> list[dict]:
+    """Return the offered sentences: words, packed weights, the index of the word that reads, the place on the wall."""
+    texts = list(recorded_texts())
+    found = []
+    for place, reader in OFFERED:
+        words, weights = texts[place][:2]
+        last = len(words) - 1 - words[::-1].index(reader)
+        found.append({"words": words, "weights": packed(weights), "query": last, "place": place})
+    return found
+
+
 def visit(self, node) -> None:
     recording = data.seven_tokens()
     layers, heads = recording.weights.shape[:2]
-    content = {
-        "words": recording.tokens,
-        "layers": layers,
-        "heads": heads,
-        "full": FULL,
-        "weights": packed(recording.weights),
-        "tour": tour(recording.weights),
-    }
-    words = "".join(
-        f'<button type="button" role="radio" aria-checked="false" tabindex="-1" class="hero-word">'
-        f'<span>{escape(word)}</span><small aria-hidden="true"></small></button>'
-        for word in recording.tokens
-    )
+    first, *others = sentences()
+    content = {"layers": layers, "heads": heads, "full": FULL, "size": SIZE, "first": first}
+    content["tour"] = tour(recording.weights)
     text = json.dumps(content, separators=(",", ":")).replace("<", "\\u003c")
+    offered = "".join(
+        f'<button type="button" class="hero-sentence" aria-pressed="{str(not i).lower()}">'
+        f"{escape(' '.join(one['words']).replace(' .', '.'))}</button>"
+        for i, one in enumerate([first, *others])
+    )
+    words = "".join(
+        f'<button type="button" class="hero-word"><span>{escape(word)}</span><small></small></button>'
+        for word in first["words"]
+    )  # replaced by the script, and here so that the page does not jump
     self.body.append(
         '<div class="hero pst-js-only" role="group" aria-label="What a word reads, in each of 270 heads">'
         '<div class="hero-picture"><svg class="hero-lines" aria-hidden="true"></svg>'
-        f'<div class="hero-words" role="radiogroup" aria-label="The word that reads">{words}</div></div>'
+        '<div class="hero-words" role="radiogroup" aria-label="The word that reads">'
+        f"{words}</div></div>"
         '<p class="hero-caption"></p><p class="visually-hidden" role="status"></p>'
         '<div class="hero-tower"><div class="hero-wall" role="grid" tabindex="0" '
         f'aria-label="The {layers * heads} heads: {layers} layers of {heads}"></div></div>'
-        f'<p class="hero-legend">Point at a word or a square. Each square is one of the {layers * heads} heads of '
+        f'<div class="hero-ask"><div class="hero-offered" role="group" aria-label="The sentence">{offered}</div>'
+        '<form class="hero-own" hidden><input type="text" maxlength="120" aria-label="Your sentence" '
+        'placeholder="Type a sentence of your own"><button>Read my sentence</button></form>'
+        '<p class="hero-next"><a class="hero-off" href="play/head_off.html"></a>'
+        '<button type="button" class="hero-off" hidden></button><span class="hero-note" role="status"></span></p></div>'
+        '<p class="hero-legend"><span class="hero-how">Point at a word or a square.</span> '
+        f"Each square is one of the {layers * heads} heads of "
         "SmolLM2-135M, colored by where most of its weight goes: "
         '<span class="hero-key" data-kind="first">the first word</span> '
         '<span class="hero-key" data-kind="before">the word before</span> '
@@ -120,6 +145,14 @@ def visit(self, node) -> None:
         '<span class="hero-key" data-kind="other">other words</span></p>'
         f'<script type="application/json" class="hero-data">{text}</script></div>\n'
     )
+
+
+def write_more(app, exception) -> None:
+    """Write the sentences that are loaded on request, as a script: a page from a file can load no other data."""
+    if exception or app.builder.format != "html":
+        return
+    text = json.dumps(sentences()[1:], separators=(",", ":"))
+    Path(app.outdir, MORE).write_text(f"window.heroSentences = {text};\n", "utf-8")
 
 
 def depart(self, node) -> None:

@@ -253,3 +253,13 @@ def test_heads_that_carry_nothing_can_be_needed():
     without = ablation.answer_probabilities[prompt]
     assert list(map(tuple, np.argwhere(without < 0.3))) == [(0, 4), (23, 4)]
     assert abs(moved_by(capital)[0, 4]) < 0.01
+
+
+def test_the_pronoun_is_read_by_a_causal_model_and_one_head_alone_changes_little():
+    pronoun = data.pronoun()
+    n = len(pronoun.tokens)
+    assert pronoun.weights.shape == (30, 9, n, n) and pronoun.without.shape == (30, 9, len(pronoun.words))
+    np.testing.assert_allclose(pronoun.weights.sum(-1), 1, atol=2e-3)  # kept in float16
+    assert not np.triu(pronoun.weights, 1).any()
+    assert (np.diff(pronoun.whole) <= 0).all() and (pronoun.without.sum(-1) < 1).all()
+    assert np.median(abs(pronoun.without - pronoun.whole)) < 0.01

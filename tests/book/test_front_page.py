@@ -11,6 +11,7 @@ import pytest
 import toy
 
 from attnlab import data
+from attnlab.widgets import HeadWall
 from book.directives import front_page
 from course.folder import ROOT
 from tests.book.pages import COLORS, OTHERS, findings
@@ -40,7 +41,8 @@ def first_page_site(shared):
 
     def make(folder):
         toy.make(folder, **{"index.md": index})
-        shutil.copy(ROOT / "attnlab/data/seven_tokens.npz", folder / "attnlab/data")
+        for name in ("seven_tokens", "heads", "stream", "pronoun"):
+            shutil.copy(ROOT / f"attnlab/data/{name}.npz", folder / "attnlab/data")
         toy.build(folder, *toy.STRICT)
 
     return shared("front_page", make) / "_build" / "html"
@@ -134,8 +136,8 @@ def test_all_weights_are_in_the_page_and_little_else(first_page_site):
     page = (first_page_site / "index.html").read_text("utf-8")
     sent = json.loads(re.search(r'class="hero-data">(.*?)</script>', page)[1])
     rows, columns = np.tril_indices(7)
-    numbers = np.frombuffer(base64.b64decode(sent["weights"]), "<u2").reshape(30, 9, 28) / sent["full"]
-    assert abs(numbers - WEIGHTS[:, :, rows, columns]).max() < 1e-5 and sent["words"] == WORDS
+    numbers = np.frombuffer(base64.b64decode(sent["first"]["weights"]), "<u2").reshape(30, 9, 28) / sent["full"]
+    assert abs(numbers - WEIGHTS[:, :, rows, columns]).max() < 1e-5 and sent["first"]["words"] == WORDS
     beside = sum((first_page_site / "_static" / name).stat().st_size for name in ("hero.js", "hero.css"))
     assert beside + len(page) < BUDGET and len(gzip.compress(page.encode())) < 40_000
 
@@ -203,7 +205,7 @@ def test_the_keyboard_moves_through_the_words_and_through_the_wall(hero):
     assert page.locator(".hero").get_attribute("data-head") == f"{reached[0]}.{reached[1]}"
     chosen = wall.get_attribute("aria-activedescendant")
     assert page.locator(f"#{chosen}").get_attribute("aria-label") == f"Layer {reached[0]}, head {reached[1]}"
-    said = page.locator(".hero [role=status]")
+    said = page.locator(".hero > [role=status]")
     page.wait_for_function(
         "([said, text]) => said.textContent === text", arg=[said.element_handle(), caption(*reached, 3)]
     )
@@ -256,6 +258,80 @@ def test_with_reduced_motion_it_rests_and_jumps(hero):
     page.wait_for_function("seen.size > 0")
     page.wait_for_timeout(400)
     assert page.evaluate("seen.size") == 1
+
+
+def test_another_recorded_sentence_is_read_and_leads_to_the_wall_of_heads(hero):
+    page = hero()
+    page.get_by_role("button", name="The animal did not cross").click()
+    page.locator(".hero-word", has_text="because").wait_for()
+    pronoun = data.pronoun()
+    words = page.locator(".hero-word span").all_inner_texts()
+    assert words == pronoun.tokens
+    reader = words.index("it")
+    assert page.locator(".hero-word").nth(reader).get_attribute("aria-checked") == "true"
+    layer, head = map(int, page.locator(".hero").get_attribute("data-head").split("."))
+    inner = pronoun.weights[:, :, reader, 1 : reader - 1]  # neither the first word, nor the one before, nor itself
+    assert inner[layer, head].max() == inner.max()
+    numbers = page.locator(".hero-word small").all_inner_texts()[: reader + 1]
+    assert numbers == [f"{weight:.2f}" for weight in pronoun.weights[layer, head, reader, : reader + 1]]
+    link = page.get_by_role("link", name=f"Switch head {layer}.{head} off").get_attribute("href")
+    text = next(i for i, one in enumerate(HeadWall().texts) if one["tokens"] == words)
+    assert link.endswith(f"/play/head_off.html#text={text}&head={9 * layer + head}&off=true")
+    page.get_by_role("button", name="The capital of France is").click()
+    page.locator(".hero-word", has_text="capital").wait_for()
+    assert page.locator(".hero-word").count() == 5 and page.locator(".hero-lines path").count() == 5
+    assert not page.locator(".hero-own").is_visible()  # this site has no model
+
+
+# Answers as the model's worker does, after the texts it is given: three layers at once, then the others.
+WORKER = """
+onmessage = ({ data }) => {
+  if (data.read === "broken") return postMessage({ error: "no model today" });
+  const tokens = data.read?.split(/(?= )/) ?? self.tokens, n = (self.tokens = tokens).length;
+  const maps = new Float32Array(9 * n * n);
+  for (let h = 0; h < 9; h++) for (let i = 0; i < n; i++) maps[(h * n + i) * n + Math.min(h, i)] = 1;
+  if (data.read) postMessage({ done: 97e6, total: 97e6 });
+  if (data.read) postMessage({ tokens, ids: tokens });
+  for (let layer = 0; layer < 30; layer++) postMessage({ layer, maps });
+  postMessage({ next: [[" sun", data.head?.[2] ? 0.25 : 0.5, 0.5], [" rain", 0.1, 0.1]], lens: [] });
+  postMessage({ ready: true, kept: true, simd: true });
+};
+"""
+
+
+def test_where_the_site_has_the_model_it_reads_ones_own_sentence_and_switches_heads_off(
+    first_page_site, tmp_path, serve, watched
+):
+    site = shutil.copytree(first_page_site, tmp_path / "site")
+    (site / "_static/live").mkdir(exist_ok=True)
+    (site / "_static/live/worker.js").write_text(WORKER, "utf-8")
+    index = site / "index.html"
+    index.write_text(index.read_text("utf-8").replace("<head>", '<head><meta name="model-in-page" content="yes">', 1))
+    seen = watched(viewport={"width": 1280, "height": 800}, reduced_motion="reduce")
+    page = seen.page
+    page.goto(f"{serve(site)}/index.html")
+    own, note = page.get_by_role("textbox", name="Your sentence"), page.locator(".hero-note")
+    for text, said in [
+        ("", "Type a sentence first."),
+        ("Hello you", "Here a sentence has 3 to 14 tokens; this one has 2."),
+        ("a " * 20, "Here a sentence has 3 to 14 tokens; this one has 20."),
+        ("broken", "no model today"),
+    ]:
+        own.fill(text)
+        page.get_by_role("button", name="Read my sentence").click()
+        page.wait_for_function("([note, said]) => note.textContent === said", arg=[note.element_handle(), said])
+    assert page.locator(".hero-word").count() == 7  # the recorded sentence is still there
+    own.fill("Tomorrow we expect some")
+    own.press("Enter")
+    switch = page.get_by_role("button", name="Switch head 0.1 off")  # the first that reads the second word
+    switch.wait_for()
+    assert page.locator(".hero-word span").all_inner_texts() == ["Tomorrow", "we", "expect", "some"]
+    assert note.inner_text() == "Next word: “sun”, 50%."
+    switch.click()
+    page.get_by_role("button", name="Switch head 0.1 on").wait_for()
+    assert note.inner_text() == "Next word: “sun”, 25%; 50% with all heads."
+    assert findings(page, OTHERS) == []
+    seen.assert_clean()
 
 
 @pytest.mark.parametrize("width, height", SCREENS)
