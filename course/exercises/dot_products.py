@@ -137,6 +137,9 @@ dot.mistakes(
     edit("if len(a)", UNCHECKED_LOOP.format("1, len(a)"),
          "The first pair is left out: positions count from 0, so a loop over `range(1, n)` misses one.",
          also={SUM: "total"}),
+    edit("zip(a, b)", "((x, b[a.index(x)]) for x in a)",
+         "`a.index(x)` is the first place where x occurs, so an entry that occurs twice gets the wrong partner. Go "
+         "through positions: `zip(a, b)`, or `range(len(a))`."),
     edit("zip(a, b)", "zip(a[:1], b[:1])",
          "`return` is inside the loop, so the function ends after the first product. Move it out, to the level of the "
          "`for`."),
@@ -481,6 +484,7 @@ def every_query_every_key(rng):
     yield dict(Q=rng.normal(size=(3, 4)), K=rng.normal(size=(5, 4)))
     yield dict(Q=rng.normal(size=(4, 4)), K=rng.normal(size=(4, 4)))
     yield dict(Q=rng.integers(-5, 6, size=(2, 3)), K=rng.integers(-5, 6, size=(1, 3)))
+    yield dict(Q=rng.integers(-5, 6, size=(2, 3)), K=rng.normal(size=(4, 3)))
 
 
 @pairwise_scores.property(
@@ -549,6 +553,12 @@ pairwise_scores.mistakes(
     edit("np.swapaxes(K, -1, -2)", "K",
          "K is not transposed: `Q @ K` takes dot products with the columns of K. Keys are rows, so exchange the last "
          "two axes of K first."),
+    edit("np.swapaxes(K, -1, -2)", "K.reshape(*K.shape[:-2], K.shape[-1], K.shape[-2])",
+         "`reshape` keeps the numbers in their order and only cuts new rows from them. To exchange axes, use "
+         "`np.swapaxes(K, -1, -2)`."),
+    edit("Q, K = np.asarray(Q, dtype=float)", "kind = np.asarray(Q).dtype\n    Q, K = np.asarray(Q, dtype=float)",
+         "The scores get the dtype of Q, so queries of whole numbers cut the scores to whole numbers. Let the product "
+         "choose the dtype.", also={f"return {SCORES}": f"return ({SCORES}).astype(kind)"}),
     edit(SCORES, "K @ np.swapaxes(Q, -1, -2)",
          "Rows and columns are exchanged: this is K times the transpose of Q. A row of scores belongs to a query, a "
          "column to a key."),

@@ -65,6 +65,8 @@ def falling(rng):
     low, middle, high = _rising(rng, 2, 3, 2)
     yield dict(blocks=[middle, high, low])
     yield dict(blocks=[normal(rng, 5) - 40])
+    at_most_zero = -torch.arange(2.0, dtype=torch.float64)
+    yield dict(blocks=[at_most_zero, at_most_zero - 1 - float(rng.uniform())])  # a maximum that Python takes for false
 
 
 @online_softmax.property(
@@ -145,6 +147,13 @@ online_softmax.mistakes(
          "for both."),
     edit("max(maximum, block.max().item())", "(maximum if maximum > -math.inf else block.max().item())",
          "The maximum of the first block is never updated. It has to grow when a block has a larger score."),
+    edit("for given in blocks:", "blocks = list(blocks)\n    for given in [*blocks[:1], *blocks]:",
+         "The first block is counted twice: once before the loop and once in it. Start from -inf and 0, and let the "
+         "loop take every block."),
+    edit("max(maximum, block.max().item())", "max(maximum or -math.inf, block.max().item())",
+         "A maximum of exactly 0 counts as no maximum: `if maximum` and `maximum or ...` take 0 for false. Compare with "
+         "None or with -inf.",
+         also={"total * math.exp(maximum - top) + ": "(total * math.exp(maximum - top) if maximum else 0.0) + "}),
     edit("max(maximum, block.max().item())", "block.max().item()",
          "The maximum is that of the latest block, even if it is lower. Keep the larger of the two."),
     edit("total * math.exp(maximum - top) + ", "",

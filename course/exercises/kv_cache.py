@@ -31,7 +31,7 @@ repeat_kv = Exercise(solutions.repeat_kv, section=REPEAT, minutes=5, difficulty=
 
 @repeat_kv.property(
     "repeats each head next to itself",
-    points=3,
+    points=2,
     hint="With n_rep = 3, heads 0, 1 and 2 of the result are the first head of x, heads 3, 4 and 5 the second. Nothing "
     "else changes: (batch, n_kv_heads * n_rep, n, d).",
 )
@@ -50,6 +50,17 @@ def repeat_extremes(rng):
     yield dict(x=normal(rng, 2, 1, 3, 4), n_rep=5)
     yield dict(x=normal(rng, 2, 3, 4, 2), n_rep=1)
     yield dict(x=normal(rng, 2, 1, 3, 4, dtype=torch.bfloat16), n_rep=3)
+
+
+@repeat_kv.property(
+    "takes heads as `split_heads` gives them",
+    points=1,
+    probe=probes.layout,
+    hint="Such a tensor is a transposed view: its rows do not lie one behind the other in memory, so `.view(...)` may "
+    "refuse it. Use `reshape` or `repeat_interleave`.",
+)
+def views(rng):
+    yield dict(x=normal(rng, 2, 3, 4, 2), n_rep=2)
 
 
 repeat_kv.gradients(
@@ -83,6 +94,9 @@ repeat_kv.mistakes(
     edit(REPEAT_HEADS, "torch.kron(x, torch.ones(1, n_rep, 1, 1))",
          "The heads are right, but narrow numbers become float32. `torch.ones` makes float32 unless you say otherwise, "
          "and a product has the wider dtype of the two. Repeat without arithmetic, or give `dtype=x.dtype`."),
+    edit(REPEAT_HEADS, "x.view(*x.shape[:2], 1, -1).expand(-1, -1, n_rep, -1).reshape(len(x), -1, *x.shape[2:])",
+         "`.view` needs numbers that lie one behind the other in memory. `split_heads` gives a transposed view, where "
+         "they do not: use `reshape`, which copies if it must."),
     edit("dim=1)", "dim=1).detach()",
          "The gradient is cut. `.detach()`, `.data`, `.numpy()` and `torch.tensor(...)` give tensors without a "
          "gradient."),
@@ -613,6 +627,8 @@ def counts(rng):
 def counts_batches(rng):
     yield dict(n_layers=30, n_kv_heads=3, d_head=64, seq_len=7, bytes_per_element=4)
     yield dict(n_layers=2, n_kv_heads=3, d_head=5, seq_len=7, bytes_per_element=1, batch=11)
+    odd = 1_000_001 + 2 * int(rng.integers(10**6))  # a product that float32 cannot hold
+    yield dict(n_layers=61, n_kv_heads=7, d_head=127, seq_len=odd, batch=3)
     yield dict(n_layers=3, n_kv_heads=2, d_head=8, seq_len=int(rng.integers(10, 1000)), batch=int(rng.integers(2, 40)))
 
 
@@ -638,6 +654,10 @@ kv_cache_bytes.mistakes(
     edit("return 2 * numbers * bytes_per_element", "total = (2 * numbers * bytes_per_element) % 2**32\n"
          "    return total - 2**32 * (total >= 2**31)",
          "The product overflows a number of 32 bits. Multiply Python's whole numbers, which have no limit."),
+    edit("return 2 * numbers * bytes_per_element",
+         "return 2 * int(torch.tensor(float(numbers))) * bytes_per_element",
+         "The product is computed in float32, which holds about seven digits. Multiply Python's whole numbers, which "
+         "are exact."),
     edit("2 * numbers", "numbers",
          "The 2 is missing: each token has a key and a value."),
     edit("n_layers * ", "",

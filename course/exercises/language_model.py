@@ -359,7 +359,8 @@ def top_k(rng):
     yield _often(rng, UNEQUAL, top_k=2)
     yield _often(rng, _shares(rng, 0.35, 0.25, 0.2, 0.12, 0.08), top_k=3)
     yield _often(rng, _shares(rng, 0.5, 0.3, 0.2), top_k=9)
-    yield _often(rng, torch.stack([_shares(rng, 0.5, 0.3, 0.2), _shares(rng, 0.7, 0.2, 0.1)]), top_k=2)
+    rows = [_shares(rng, 0.5, 0.3, 0.2), _shares(rng, 0.7, 0.2, 0.1) + 20]
+    yield _often(rng, torch.stack(rows), top_k=2)  # neither row's limit is that of the other
 
 
 @sample.property(
@@ -427,6 +428,11 @@ SHARES = "ordered.softmax(dim=-1)"
 BEFORE = "shares.cumsum(dim=-1) - shares"
 DROPPED = "before >= top_p"
 
+ONE_LIMIT = (
+    "The limit for top_k is that of one row, or of the whole batch. Each row has its own: keep the last axis, as in "
+    "`values[..., -1:]`."
+)
+
 sample.mistakes(
     edit("/ temperature", "* temperature",
          "The logits are multiplied by the temperature. Divide: a high temperature makes them smaller, and the "
@@ -461,7 +467,12 @@ sample.mistakes(
          "ordered = ordered.log_softmax(dim=-1)\n"
          "        line = ordered.reshape(-1, ordered.shape[-1])[0, :top_k][-1]\n"
          "        ordered = ordered.masked_fill(ordered < line, -torch.inf)",
-         "The limit for top_k is taken from the whole batch. Each row has its own top_k tokens."),
+         ONE_LIMIT),
+    edit(TOP_K,
+         "line = (logits / temperature).topk(top_k).values[..., -1].min() if top_k < logits.shape[-1] else -torch.inf\n"
+         "        kept = (logits / temperature).gather(-1, tokens) >= line\n"
+         "        ordered = ordered.masked_fill(~kept, -torch.inf)",
+         ONE_LIMIT),
     edit("if top_p is not None:", "if False:",
          "top_p is not used. Only the fewest tokens that together reach it may be drawn."),
     edit(DROPPED, "(before + shares > top_p) & (before > 0)",
@@ -809,6 +820,9 @@ patch_head.mistakes(
     edit("with mixing", "mixing._forward_pre_hooks.clear()\n            with mixing",
          "All hooks of the module are removed, also those that were there before the call. Remove your own alone, by "
          "its handle."),
+    edit("return patched", "model.requires_grad_(False)\n    return patched",
+         "The model's parameters are frozen and stay so. To compute without gradients, use `with torch.no_grad()` and "
+         "leave the model alone."),
     edit("return patched", "return patched[:, -1:]",
          "Only the logits of the last position are returned. Return those of every position."),
     edit("return patched", "return patched - model(ids).detach()",

@@ -13,6 +13,7 @@ from course.kit.cached_layers import (
     DEFAULT_BASE,
     DEFAULT_EPS,
     EMPTY_CACHE,
+    FINITE,
     MASK_FROM_0,
     MASK_ON_THE_CPU,
     MERGED_BY_VIEW,
@@ -251,6 +252,15 @@ def latent_future(rng):
     changed = case["x"].clone()
     changed[:, 2] = normal(rng, 2, 6)
     yield dict(**case, name="x", replacement=changed)
+    # Each token scores every key with a million below 0, and each latent says its own value.
+    sizes = dict(d_model=2, n_heads=1, d_head=1, d_rope=2, d_latent=2, batch=1)
+    case = _latent_layer(rng, **sizes, n=3)
+    rows = dict(W_q=[[-1e6, 0], [0, 0], [0, 0]], W_down=[[1, 0], [0, 1]], W_up_k=[[1, 0]], W_up_v=[[0, 1]])
+    for name, weight in rows.items():
+        case["weights"][f"{name}.weight"] = torch.tensor(weight, dtype=torch.float64)
+    case["weights"]["norm.weight"] = torch.ones(2, dtype=torch.float64)
+    case["x"] = torch.tensor([[[1, 1], [1, -1], [1, 1]]], dtype=torch.float64)
+    yield dict(case, name="x", replacement=case["x"] * torch.tensor([[1, 1], [1, 1], [1, -1]]))
 
 
 @LatentAttention.property(
@@ -307,6 +317,7 @@ TWO_SCORES = "(plain @ k.mT + turned @ key.mT) / math.sqrt(self.d_head + self.d_
 
 LatentAttention.mistakes(
     ALL_FROM_0,
+    FINITE,
     edit("self.norm(self.W_down(x))", "self.W_down(x)",
          "The latent is not normed. Norm it after W_down, before it is kept and before keys and values are made from "
          "it."),

@@ -12,6 +12,7 @@ from course.kit.cached_layers import (
     DEFAULT_BASE,
     DEFAULT_EPS,
     EMPTY_CACHE,
+    FINITE,
     MASK_FROM_0,
     MASK_ON_THE_CPU,
     MERGED,
@@ -361,6 +362,17 @@ def _qk_layer(rng, d_model, n_heads, n_kv_heads, d_head, batch, n, names="qkvo",
     )
 
 
+def _far_below_zero(rng, case):
+    """A layer of two tokens in which a token scores itself with minus millions; the second token is replaced."""
+    weights = case["weights"]
+    weights["W_q.weight"] = -weights["W_k.weight"]
+    for name, size in (("norm_q", 1e6), ("norm_k", 1.0)):
+        weights[f"{name}.weight"] = torch.full_like(weights[f"{name}.weight"], size)
+    changed = case["x"].clone()
+    changed[:, 1] = normal(rng, *changed[:, 1].shape)
+    return dict(case, name="x", replacement=changed)
+
+
 @QKNormAttention.property(
     "has four maps without bias and two norms over d_head",
     points=1,
@@ -440,6 +452,7 @@ def qk_future(rng):
         changed = case["x"].clone()
         changed[:, 2] = normal(rng, 2, 6)
         yield dict(**case, name="x", replacement=changed)
+    yield _far_below_zero(rng, _qk_layer(rng, d_model=6, n_heads=2, n_kv_heads=2, d_head=4, batch=1, n=2))
 
 
 @QKNormAttention.property(
@@ -514,6 +527,7 @@ SHARE = "k, v = (repeat_kv(kept, self.n_heads // self.n_kv_heads) for kept in (k
 
 QKNormAttention.mistakes(
     ALL_FROM_0,
+    FINITE,
     edit("self.norm_q(", "(",
          "Queries and keys are not normalized: this is grouped-query attention. Apply norm_q and norm_k after "
          "splitting.", also={"self.norm_k(": "("}),
@@ -703,6 +717,8 @@ def gated_future(rng):
     changed = case["x"].clone()
     changed[:, 2] = normal(rng, 2, 6)
     yield dict(**case, name="x", replacement=changed)
+    sizes = dict(d_model=6, n_heads=2, n_kv_heads=2, d_head=4, d_rotary=2, batch=1)
+    yield _far_below_zero(rng, _gated_layer(rng, **sizes, n=2))
 
 
 @GatedAttention.property(
@@ -760,6 +776,7 @@ GATED_QUERIES = f"rotated(self.norm_q({Q_HEADS}))"
 GATED_KEYS = f"rotated(self.norm_k({K_HEADS}))"
 
 GatedAttention.mistakes(
+    FINITE,
     edit(GATED, "merged",
          "The gate is not used: this is QKNormAttention with fewer rotated numbers. Multiply the merged heads by "
          "sigmoid(W_g x) before W_o."),

@@ -49,6 +49,9 @@ EMPTY_CACHE = edit("cache is None", "not cache",
          "The cache stays empty, so each chunk is read as if nothing had come before it. `if cache:` is False for a "
          "new cache, since its length is 0: write `cache is not None`.",
          also={"cache is not None": "cache"})  # fmt: skip
+FINITE = edit("-math.inf", "-1e4",
+         "Hidden scores are set to a large negative number, and some score is lower still. Use minus "
+         "infinity.")  # fmt: skip
 OVER_QUERIES = edit(SOFTMAX, "softmax(dim=-2).nan_to_num()",
          "The softmax runs over the queries (dim=-2). The weights of each query sum to 1: the keys are "
          "the last axis.")  # fmt: skip

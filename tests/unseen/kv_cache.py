@@ -51,6 +51,16 @@ def in_its_own_dtype(x):
     return torch.where(largest > 0, x / scale, 0.0).round().to(torch.int8), scale
 
 
+def by_strides(x, n_rep):
+    """Reads memory as if rows lay one behind the other, which is right for such tensors alone."""
+    b, h, n, d = x.shape
+    return torch.as_strided(x, (b, h, n_rep, n, d), (h * n * d, n * d, 0, d, 1)).reshape(b, h * n_rep, n, d)
+
+
+def in_single_precision(n_layers, n_kv_heads, d_head, seq_len, bytes_per_element=2, batch=1):
+    return int(torch.tensor([2.0, n_layers, n_kv_heads, d_head, seq_len, bytes_per_element, batch]).prod())
+
+
 def as_floats(n_layers, n_kv_heads, d_head, seq_len, bytes_per_element=2, batch=1):
     return float(solutions.kv_cache_bytes(n_layers, n_kv_heads, d_head, seq_len, bytes_per_element, batch))
 
@@ -58,6 +68,7 @@ def as_floats(n_layers, n_kv_heads, d_head, seq_len, bytes_per_element=2, batch=
 # exercise: [(answer, words of the misconception that it has to be given, or None for no name)]
 UNSEEN = {
     "repeat_kv": [
+        (by_strides, None),
         (lambda x, n_rep: solutions.repeat_kv(x, n_rep).flip(1), None),
         (lambda x, n_rep: torch.kron(x, torch.ones(n_rep)[:, None, None]), "narrow numbers become float32"),
         (lambda x, n_rep: solutions.repeat_kv(x, n_rep).double(), None),
@@ -107,6 +118,7 @@ UNSEEN = {
     ],
     "kv_cache_bytes": [
         (as_floats, "is a float"),
+        (in_single_precision, "computed in float32"),
         (lambda *sizes, **others: solutions.kv_cache_bytes(*sizes, **others) // 1000, None),
     ],
     "quantize_cache": [

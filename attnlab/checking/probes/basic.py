@@ -238,6 +238,29 @@ class Again(Probe):
         return {"result": seen["result"], "changed": changed, "second call": same}
 
 
+class Layout(Probe):
+    """The result, and whether it is the same where the numbers lie in memory as `split_heads` leaves them."""
+
+    name = "layout"
+    parts = {
+        "view": Part(
+            "Given the same numbers as a transposed view, as `split_heads` gives them, it returned other numbers: it "
+            "reads memory in its own order",
+            "Given a transposed view, it returned other numbers",
+            verdict=True,
+        ),
+    }
+    tolerates = frozenset({"value", "nan", "shape", "dtype"})
+
+    def call(self, f, x, **inputs):
+        laid_out = x.transpose(1, 2).contiguous().transpose(1, 2)
+        return {"result": codec.copied(f(x=x, **inputs)), "view": codec.copied(f(x=laid_out, **inputs))}
+
+    def conclude(self, raw, used, **case):
+        (seen,) = raw
+        return {"result": seen["result"], "view": within_tolerance(seen["result"], seen["view"])}
+
+
 class NestedList(Probe):
     """The result, which must be a list of rows and not something that only compares equal to one."""
 

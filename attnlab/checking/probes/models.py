@@ -20,7 +20,10 @@ class Generation(Probe):
 
     name = "written"
     parts = {
-        "again": Part("Called again, it generated other tokens: something is left over from the first call"),
+        "again": Part(
+            "Called again, it generated other tokens: it draws at random (is `temperature` passed on?), or something is "
+            "left over from the first call"
+        ),
         "fed": Part(
             "With a cache it fed {got} tokens to the model; {expected} are enough, each fed once",
             "With a cache, it fed more tokens than necessary",
@@ -111,7 +114,8 @@ def _moved(seed: int | None, after_many, after_one) -> str:
 class Patching(Probe):
     """The result of `f(model, ids, ...)`, and the state of the model afterwards.
 
-    That is the model's own logits for `ids`, and whether it has the hooks that it had from the beginning and no others.
+    That is the model's own logits for `ids`, whether it has the hooks that it had from the beginning and no others, and
+    whether its parameters can still be trained.
     See `attnlab.checking.fakes.TinyModel`.
 
     unknown_id_in: the name of a text that gets an id outside the vocabulary, so that the model cannot read it. What is
@@ -123,6 +127,7 @@ class Patching(Probe):
         "afterwards": Part("After the call, the model itself gave other logits than before"),
         "hooks": Part("Hooks that were on the model before the call were gone afterwards"),
         "own hooks": Part("A hook of yours was still on the model after the call"),
+        "trainable": Part("After the call, parameters of the model could no longer be trained (`requires_grad`)"),
         "after an error": Part(
             "When the model could not read a text and raised an error, what you had put on the model stayed on it. "
             "Remove it in a `finally`, or put it on in a `with`"
@@ -147,11 +152,13 @@ class Patching(Probe):
         with torch.no_grad():
             afterwards = model(ids)
         more = _count_hooks(model) > hooks
-        return {"result": result, "afterwards": afterwards, "called": model.called, "more": more}
+        trainable = all(parameter.requires_grad for parameter in model.parameters())
+        state = {"called": model.called, "more": more, "trainable": trainable}
+        return {"result": result, "afterwards": afterwards, **state}
 
     def conclude(self, raw, used, *, unknown_id_in=None, **case):
         (seen,) = raw
-        hooks = {"hooks": set(seen["called"]) == {1}}
+        hooks = {"hooks": set(seen["called"]) == {1}, "trainable": seen["trainable"]}
         if unknown_id_in is not None:
             return {**hooks, "after an error": "hooks" if seen["more"] else "", "afterwards": seen["afterwards"]}
         return {"result": seen["result"], "afterwards": seen["afterwards"], **hooks, "own hooks": not seen["more"]}
