@@ -151,8 +151,8 @@ online_softmax.mistakes(
          "The first block is counted twice: once before the loop and once in it. Start from -inf and 0, and let the "
          "loop take every block."),
     edit("max(maximum, block.max().item())", "max(maximum or -math.inf, block.max().item())",
-         "A maximum of exactly 0 counts as no maximum: `if maximum` and `maximum or ...` take 0 for false. Compare with "
-         "None or with -inf.",
+         "A maximum of exactly 0 counts as no maximum: `if maximum` and `maximum or ...` take 0 for false. Compare it "
+         "with None or with -inf.",
          also={"total * math.exp(maximum - top) + ": "(total * math.exp(maximum - top) if maximum else 0.0) + "}),
     edit("max(maximum, block.max().item())", "block.max().item()",
          "The maximum is that of the latest block, even if it is lower. Keep the larger of the two."),

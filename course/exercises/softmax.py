@@ -296,8 +296,8 @@ log_softmax.mistakes(
          "The logarithm is not the natural one. It has to undo `np.exp`: use `np.log`, not `np.log2` or `np.log10`.",
          each=("np.log2", "np.log10")),
     edit(LOG_TOTAL, "np.log(np.exp(gaps)).sum(axis=axis, keepdims=True)",
-         "The logarithm is taken of each exponential, which only gives the score back, and then these are added up. Sum "
-         "the exponentials first, then take one logarithm."),
+         "The logarithm is taken of each exponential, which only gives the score back, and then these are added up. "
+         "Sum the exponentials first, then take one logarithm."),
     edit("np.log(", "(", "The sum of the exponentials is subtracted. Subtract its logarithm instead."),
     edit(RESULT, LOG_TOTAL,
          "Only the logarithm of the sum is returned, one number for each row. Subtract it from each score."),

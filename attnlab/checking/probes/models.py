@@ -21,8 +21,8 @@ class Generation(Probe):
     name = "written"
     parts = {
         "again": Part(
-            "Called again, it generated other tokens: it draws at random (is `temperature` passed on?), or something is "
-            "left over from the first call"
+            "Called again, it generated other tokens: it draws at random (is `temperature` passed on?), or something "
+            "is left over from the first call"
         ),
         "fed": Part(
             "With a cache it fed {got} tokens to the model; {expected} are enough, each fed once",
