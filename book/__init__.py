@@ -73,8 +73,7 @@ def steps() -> dict:
         ],
         "build-finished": [
             OTHERS,
-            metadata.copy_picture,
-            front_page.write_more,
+            metadata.copy_pictures,
             slim_pages.drop_files,
             live_model.copy,
             answers.copy,

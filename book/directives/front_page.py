@@ -147,23 +147,22 @@ def visit(self, node) -> None:
     )
 
 
-def write_more(app, exception) -> None:
-    """Write the sentences that are loaded on request, as a script: a page from a file can load no other data."""
-    if exception or app.builder.format != "html":
-        return
-    text = json.dumps(sentences()[1:], separators=(",", ":"))
-    Path(app.outdir, MORE).write_text(f"window.heroSentences = {text};\n", "utf-8")
-
-
 def depart(self, node) -> None:
     pass
 
 
 def add_files(app, pagename, templatename, context, doctree) -> None:
-    """Load the picture's script and style on the page that has it."""
+    """Load the picture's script and style on the page that has it, and write the sentences that come on request.
+
+    These are a script, since a page from the file system can load no other data.
+    """
     if doctree is not None and next(doctree.findall(front_page_heads), None) is not None:
         app.add_js_file("hero.js", defer="defer")
         app.add_css_file("hero.css")
+        more = Path(app.outdir, MORE)
+        more.parent.mkdir(parents=True, exist_ok=True)
+        text = json.dumps(sentences()[1:], separators=(",", ":"))
+        more.write_text(f"window.heroSentences = {text};\n", "utf-8")
 
 
 def setup(app) -> None:

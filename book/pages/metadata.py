@@ -13,8 +13,11 @@ from pathlib import Path
 from docutils import nodes
 
 from book.errors import ConfigurationError
+from course import catalog
+from course.folder import ROOT
 
 PICTURE = "preview.png"  # drawn by scripts/draw_preview.py
+SHARED = "book/images/share"  # pictures of single pages, taken by scripts/take_screenshot.py
 PICTURE_SIZE = (1200, 630)
 PICTURE_TEXT = (
     "Seven words, and lines from one to those that it reads in a head of SmolLM2-135M, one of 270 squares beside them"
@@ -36,6 +39,18 @@ def base_url(config) -> str:
             f"_config.yml: html.baseurl must be an address as https://example.org/attention/, not {address!r}"
         )
     return address and address.rstrip("/") + "/"
+
+
+def shared_pages() -> list[str]:
+    """List the pages that have a picture of their own: the chapters, and the pages of `play` but for its list."""
+    played = sorted(path.stem for path in (ROOT / "play").glob("*.md") if path.stem != "index")
+    return [f"chapters/{stem}" for stem in catalog.chapters()] + [f"play/{stem}" for stem in played]
+
+
+def picture_of(app, pagename: str) -> str:
+    """Return the file name of a page's picture, below `_static`: its own, or that of the first page."""
+    own = f"{pagename.rpartition('/')[2]}.jpg"
+    return f"share/{own}" if "/" in pagename and Path(app.srcdir, SHARED, own).is_file() else PICTURE
 
 
 def description(doctree) -> str:
@@ -74,12 +89,13 @@ def add_tags(app, pagename, templatename, context, doctree) -> None:
     }
     if base:
         width, height = PICTURE_SIZE
+        picture = picture_of(app, pagename)
         tags |= {
             "og:url": base + app.builder.get_target_uri(pagename),
-            "og:image": f"{base}_static/{PICTURE}",
+            "og:image": f"{base}_static/{picture}",
             "og:image:width": str(width),
             "og:image:height": str(height),
-            "og:image:alt": PICTURE_TEXT,
+            "og:image:alt": PICTURE_TEXT if picture == PICTURE else f"“{title}”, beside a picture from the page",
         }
     written = [f'<meta property="{key}" content="{escape(text)}"/>' for key, text in tags.items() if text]
     written += [f'<meta name="{key}" content="{escape(text)}"/>' for key, text in names.items() if text]
@@ -91,10 +107,12 @@ def add_tags(app, pagename, templatename, context, doctree) -> None:
     context["metatags"] = "\n    ".join([own, *written])
 
 
-def copy_picture(app, exception) -> None:
-    """Copy the picture of previews into the site, if the site has an address: previews need an absolute one."""
+def copy_pictures(app, exception) -> None:
+    """Copy the pictures of previews into the site, if the site has an address: previews need an absolute one."""
     if not exception and app.builder.format == "html" and base_url(app.config):
         shutil.copy(Path(app.srcdir, "book", "images", PICTURE), Path(app.outdir, "_static", PICTURE))
+        if (own := Path(app.srcdir, SHARED)).is_dir():
+            shutil.copytree(own, Path(app.outdir, "_static", "share"), dirs_exist_ok=True)
 
 
 def setup(app) -> None:

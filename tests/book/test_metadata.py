@@ -6,6 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 from docutils import nodes
+from PIL import Image
 
 from book.pages import metadata
 from course.folder import ROOT
@@ -62,3 +63,20 @@ def test_an_invalid_address_is_named(address):
 def test_the_picture_has_the_size_that_is_said():
     header = (ROOT / "book" / "images" / metadata.PICTURE).read_bytes()[:24]
     assert (int.from_bytes(header[16:20]), int.from_bytes(header[20:24])) == metadata.PICTURE_SIZE
+
+
+def test_each_page_that_is_shared_has_a_picture_of_its_own(tmp_path):
+    folder = ROOT / metadata.SHARED
+    pages = metadata.shared_pages()
+    assert {f"{page.rpartition('/')[2]}.jpg" for page in pages} == {path.name for path in folder.iterdir()}
+    for path in folder.iterdir():
+        assert Image.open(path).size == metadata.PICTURE_SIZE and path.stat().st_size < 80_000, path.name
+    app = SimpleNamespace(srcdir=ROOT)
+    assert [
+        metadata.picture_of(app, page) for page in ("chapters/rope", "play/clocks", "index", "guides/students")
+    ] == [
+        "share/rope.jpg",
+        "share/clocks.jpg",
+        metadata.PICTURE,
+        metadata.PICTURE,
+    ]
