@@ -121,6 +121,12 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("assignment", help=assignment)
     parser.add_argument("--to", type=Path, required=True, metavar="FILE")
 
+    signing = "a signed record of one student's chapters and points, for the student to show"
+    parser = command("record", "reports.signed_record:run", signing, in_course)
+    parser.add_argument("student", metavar="STUDENT", help="the student's id in the gradebook")
+    parser.add_argument("--to", type=Path, required=True, metavar="FILE")
+    parser.add_argument("--name", metavar="NAME", help="what the student wants to be called in it (default: no name)")
+
     parser = command("extend", _extend, "give students extensions, from a CSV file", of_one, timed)
     parser.add_argument("file", type=Path, metavar="FILE", help="columns: id, and until, or days and hours")
 

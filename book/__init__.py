@@ -11,7 +11,7 @@ def steps() -> dict:
     """
     from book import edition, leaks
     from book.chapter_pages import chapter_reader, downloads, estimates, exercise_cards, progress
-    from book.directives import front_page, living_picture
+    from book.directives import front_page, living_picture, verify_record
     from book.pages import accessibility, bibliography, external_links, mathematics, metadata, slim_pages, wrap_code
     from book.site import (
         all_exercises,
@@ -62,6 +62,7 @@ def steps() -> dict:
             external_links.add_report_link,  # before others read from the text what the page needs
             living_picture.add_host,
             front_page.add_files,
+            verify_record.add_files,
             live_model.tell_page,
             search.add_files,
             OTHERS,  # the theme adds scripts as well
@@ -90,11 +91,11 @@ def steps() -> dict:
 def setup(app):
     """Register the nodes, directives, transforms and settings with Sphinx, and all steps."""
     from book.chapter_pages import drawers, folded_cells
-    from book.directives import check_at_work, course_facts, front_page, living_picture, quiz
+    from book.directives import check_at_work, course_facts, front_page, living_picture, quiz, verify_record
     from book.pages import bibliography, external_links, mathematics, metadata, slim_pages
 
     parts = (quiz, living_picture, course_facts, check_at_work, mathematics, folded_cells, drawers, external_links)
-    for part in (*parts, bibliography, metadata, front_page, slim_pages):
+    for part in (*parts, bibliography, metadata, front_page, verify_record, slim_pages):
         part.setup(app)
     for event, functions in steps().items():
         others = functions.index(OTHERS)

@@ -119,6 +119,40 @@ if (location.protocol === "file:" && typeof DOCUMENTATION_OPTIONS !== "undefined
   addEventListener("hashchange", reveal);
 }
 
+// Alt+N and Alt+P go to the next and the previous exercise. (Without Alt they would be in the way of screen readers.)
+addEventListener("keydown", (event) => {
+  const step = { KeyN: 1, KeyP: -1 }[event.code];
+  if (!step || !event.altKey || event.ctrlKey || event.metaKey || event.shiftKey) return;
+  const cards = [...document.querySelectorAll(".exercise-card")], line = innerHeight / 3;
+  if (step < 0) cards.reverse();
+  const current = document.activeElement.closest(".exercise-card");
+  const place = (card) => card.getBoundingClientRect().top;
+  const next = current ? cards[cards.indexOf(current) + 1]
+    : cards.find((card) => (step > 0 ? place(card) > line : place(card) < 0));
+  if (!next) return;
+  event.preventDefault();
+  next.tabIndex = -1;
+  next.focus({ preventScroll: true });
+  next.scrollIntoView();
+});
+
+// After a reload, or on the way back to a page, what the reader had unfolded is open again.
+{
+  const key = `attention-open:${location.pathname}`, boxes = () => [...document.querySelectorAll(".bd-article details")];
+  addEventListener("DOMContentLoaded", () => {
+    if (performance.getEntriesByType("navigation")[0]?.type === "navigate") return;
+    try {
+      const all = boxes();
+      for (const i of JSON.parse(sessionStorage.getItem(key) ?? "[]")) if (all[i]) all[i].open = true;
+    } catch {} // nothing is kept in this browser
+  });
+  addEventListener("pagehide", () => {
+    try {
+      sessionStorage.setItem(key, JSON.stringify(boxes().flatMap((box, i) => (box.open ? [i] : []))));
+    } catch {}
+  });
+}
+
 // "Answer here" on a card loads the editor, which loads Python. Nothing of either is loaded before.
 async function answerHere(button) {
   const card = button.closest(".exercise-card"), said = button.nextElementSibling;

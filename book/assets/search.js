@@ -45,6 +45,10 @@
     return best;
   }
 
+  // Whether the book has no such word, nor one that begins with it. Words with digits are not listed.
+  const isUnknown = (word, { known }) =>
+    /^\p{L}{2,}$/u.test(word) && !known.some((other) => other.startsWith(word) || stem(other) === stem(word));
+
   // Terms and exercises of that name: at most one of each, the shortest name that has all the words.
   function named(wanted, { names }) {
     if (!wanted.length) return [];
@@ -145,8 +149,10 @@
       const meant = exactly ? typed : typed.map((word) => corrected(word, names));
       const content = meant.filter((word) => !SMALL.has(word));
       const wanted = content.length ? content : meant;
-      const byName = named(meant, names);
-      const others = await sections(pagefind, wanted);
+      // A question about something that the book does not have gets no answer, rather than twelve about other things.
+      const isElsewhere = wanted.filter((word) => isUnknown(word, names)).length * 2 >= wanted.length;
+      const byName = isElsewhere ? [] : named(wanted, names);
+      const others = isElsewhere ? [] : await sections(pagefind, wanted);
       if (mine !== asked) return; // the reader has typed on
       const all = [...byName, ...others].slice(0, SHOWN);
       list.replaceChildren(...all.map(entry));

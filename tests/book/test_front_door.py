@@ -62,3 +62,27 @@ def test_a_site_with_an_address_has_a_sitemap_and_one_without_has_none(tmp_path)
     listed = (tmp_path / "sitemap.xml").read_text()
     assert listed.count("<loc>") == 2 and "<loc>https://example.org/a/chapters/softmax.html</loc>" in listed
     assert "Sitemap: https://example.org/a/sitemap.xml" in (tmp_path / "robots.txt").read_text()
+
+
+def test_two_keys_go_from_exercise_to_exercise(visit):
+    page = visit("chapters/softmax")
+    cards = page.locator(".exercise-card")
+    for key, place in (("n", 0), ("n", 1), ("n", 2), ("p", 1)):
+        page.keyboard.press(f"Alt+{key}")
+        assert cards.nth(place).evaluate("card => card === document.activeElement"), (key, place)
+        top = cards.nth(place).evaluate("card => card.getBoundingClientRect().top")
+        assert 0 <= top < 300
+    page.keyboard.press("n")
+    assert cards.nth(1).evaluate("card => card === document.activeElement")
+
+
+def test_what_was_unfolded_is_open_again_after_a_reload_and_folded_on_a_new_visit(visit):
+    page = visit("chapters/softmax")
+    drawer = page.locator(".bd-article details").nth(3)
+    drawer.evaluate("one => { one.open = true; }")
+    page.reload()
+    assert drawer.evaluate("one => one.open")
+    address = page.url
+    page.goto("about:blank")
+    page.goto(address)
+    assert page.locator(".bd-article details[open]").count() == 0

@@ -23,8 +23,13 @@ QUESTIONS = {
     "rotary positions pairing": ["rope.html#two-ways-to-pair", "rope.html#from-one-pairing-to-the-other"],
     "top p sampling": ["language_model.html#which-token-to-take", "language_model.html#exercise-sample"],
     "cross attention query": ["cross_attention.html#one-asks-the-other-answers", "cross_attention.html#by-hand"],
+    "what is a query": ["attention.html#three-roles", "../appendices/notation.html#term-query"],
+    "quadratic cost": ["efficient_attention.html#what-is-large-about-it"],
+    "backpropagation": ["pytorch.html"],
     "residual stream": ["transformer_block.html#the-stream-that-everything-is-added-to"],
 }
+
+NOT_IN_THE_BOOK = ["beam search", "hallucination", "kubernetes"]
 
 PAGE = r"""<html><body><nav>Menu words</nav><article><section id="top">
 <h1><span class="section-number">1. </span>Top<a class="headerlink" href="#top">#</a></h1><p>The page begins here.</p>
@@ -151,5 +156,7 @@ def test_readers_questions_have_their_section_among_the_first_three(visit):
         if not set(places) & set(answers[:3]):
             missed[question] = answers[:5]
     assert missed == {}
+    for question in NOT_IN_THE_BOOK:
+        assert ask(page, question) == [] and "Nothing has been found" in page.locator(".search-said").inner_text()
     for excerpt in page.locator(".search-hit p").all_inner_texts():
         assert not re.search(r"Contents|Show code|import numpy|Hint \d", excerpt)
