@@ -216,7 +216,7 @@ class Weights(Mapping):
 
 @dataclass(frozen=True, eq=False)
 class Published:
-    """The published model, with the fields of the six small ones that a wiring reads."""
+    """The published model, with the fields of the seven small ones that a wiring reads."""
 
     name: str
     config: dict = field(repr=False)

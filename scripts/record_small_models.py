@@ -1,8 +1,8 @@
-"""Record six small models, each with random weights, as attnlab/data/small_*.npz.
+"""Record seven small models, each with random weights, as attnlab/data/small_*.npz.
 
-The chapter on today's models runs Llama 3, Qwen3, Gemma 3, OLMo 2, gpt-oss and DeepSeek-V3 with the student's own
-parts. The real models are far too large for that. These have the same architecture and some ten thousand numbers each,
-drawn at random: they cannot write, but their logits agree up to rounding, or something is wrong.
+The chapter on today's models runs Llama 3, Qwen3, Gemma 3, OLMo 2, gpt-oss, DeepSeek-V3 and Qwen3-Next with the
+student's own parts. The real models are far too large for that. These have the same architecture and some ten thousand
+numbers each, drawn at random: they cannot write, but their logits agree up to rounding, or something is wrong.
 
     make model
     python scripts/record_small_models.py              # writes the files, in seconds
@@ -160,22 +160,54 @@ SETTINGS = {
             "rope_parameters": {"rope_type": "default", "rope_theta": 200.0},
         },
     ),
+    "qwen3_next": (
+        "Qwen3NextConfig",
+        24,
+        {
+            "vocab_size": 29,
+            "hidden_size": 17,
+            "num_hidden_layers": 4,
+            "layer_types": ["linear_attention"] * 3 + ["full_attention"],
+            "num_attention_heads": 4,
+            "num_key_value_heads": 2,
+            "head_dim": 16,
+            "linear_num_key_heads": 2,
+            "linear_num_value_heads": 4,
+            "linear_key_head_dim": 6,
+            "linear_value_head_dim": 5,
+            "linear_conv_kernel_dim": 4,
+            "num_experts": 5,
+            "num_experts_per_tok": 2,
+            "moe_intermediate_size": 7,
+            "shared_expert_intermediate_size": 8,
+            "rms_norm_eps": 1e-6,
+            "tie_word_embeddings": False,
+            "rope_parameters": {"rope_type": "default", "rope_theta": 100.0, "partial_rotary_factor": 0.25},
+        },
+    ),
 }
 
 
 def draw(name: str, shape: tuple[int, ...], settings: dict, rng: np.random.Generator) -> np.ndarray:
     """The numbers of one tensor, rounded to float16. name: as `transformers` calls it"""
     spread = rng.standard_normal(shape)
+    hybrid = "linear_num_key_heads" in settings
     if "norm" in name:
-        # Gemma keeps what is added to 1. Weights that differ are what a rotation and a norm cannot be exchanged with.
-        numbers = 0.4 * spread + (0 if "query_pre_attn_scalar" in settings else 1)
+        # Gemma and Qwen3-Next keep what is added to 1. Weights that differ are what a rotation and a norm cannot be
+        # exchanged with.
+        added_to_1 = "query_pre_attn_scalar" in settings or hybrid
+        numbers = 0.4 * spread + (0 if added_to_1 and "linear_attn" not in name else 1)
+    elif name.endswith("A_log"):
+        numbers = 0.5 * spread - 2  # a state that keeps a value for about ten tokens
     elif len(shape) == 1 or name.endswith("_bias"):
         numbers = 0.5 * spread  # biases, and the sinks
     elif "embed_tokens" in name:
         numbers = spread * (3 / settings["hidden_size"] ** 0.5 if settings["tie_word_embeddings"] else 1)
     else:
         transposed = name.endswith(("gate_up_proj", "down_proj")) and "swiglu_limit" in settings
-        numbers = 1.5 * spread / shape[-2 if transposed else -1] ** 0.5
+        # What a state recalls may be small, and the norm after it enlarges rounding errors.
+        size = 1.0 if hybrid and "layers" in name else 1.5
+        numbers = size * spread / shape[-2 if transposed else -1] ** 0.5
     return numbers.astype(np.float16)
 
 

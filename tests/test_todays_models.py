@@ -1,6 +1,6 @@
-"""Six small models on the parts of the course, wired as the page wires them, against what `transformers` makes of them.
+"""Seven small models on the parts of the course, wired as on the page, against what `transformers` makes of them.
 
-The cells of the section `six_models` are run here with other parts in place of a student's: the references, the
+The cells of the section `small_models` are run here with other parts in place of a student's: the references, the
 alternatives, and the mistakes of the exercises.
 """
 
@@ -32,13 +32,26 @@ EARLIER = {
     "kv_cache": ("KVCache", "repeat_kv"),
     "transformer_block": ("SwiGLU", "gelu_tanh", "rms_norm"),
 }
-NEWER = ("steady_attention", "long_context", "mixture_of_experts")  # the chapters of which no part is left out
+NEWER = (
+    "steady_attention",
+    "long_context",
+    "mixture_of_experts",
+    "delta_rule",
+)  # the chapters of which no part is left out
 REFERENCES = {name: item.reference for chapter in NEWER for name, item in catalog.exercises_of(chapter).items()}
 ALTERNATIVES = {
     name: others
     for chapter in NEWER
     for name, others in importlib.import_module(f"tests.alternatives.{chapter}").ALTERNATIVES.items()
 }
+
+
+def in_chunks_of_five(q, k, v, g, beta, state=None):
+    """The gated delta rule by the function of its chapter that computes chunks."""
+    return REFERENCES["chunked_gated_delta_rule"](q, k, v, g, beta, 5, state)
+
+
+ALTERNATIVES["gated_delta_rule"] = [*ALTERNATIVES["gated_delta_rule"], in_chunks_of_five]
 
 
 def earlier() -> dict:
@@ -53,7 +66,7 @@ def earlier() -> dict:
 def cells() -> list[str]:
     """The code of the page's section, up to the cells that print, without what comes from other chapters."""
     page = (ROOT / "chapters" / "todays_models.md").read_text("utf-8")
-    section = re.split(r"^## ", page.partition("(six_models)=\n## ")[2], flags=re.M)[0]
+    section = re.split(r"^## ", page.partition("(small_models)=\n## ")[2], flags=re.M)[0]
     found = re.findall(r"^```\{code-cell\}\n((?:^:[^\n]*\n)*)(.*?)^```$", section, flags=re.M | re.S)
     return [code for options, code in found if "print(" not in code and "attnlab.mine" not in code]
 
@@ -149,6 +162,41 @@ MISTAKES = {
         "The scores are divided by the square root of d_head alone",
         "Keys and values are exchanged",
     ],
+    ("qwen3_next", "gated_delta_rule"): [
+        "The value is added without a look",
+        "beta is not used",
+        "beta multiplies the value alone",
+        "The output is read before the token has written",
+        "The difference is written at the query",
+        "The state that is passed in is not used",
+        "The state that comes back is the one at the start",
+        "g is not used",
+        "The state is multiplied by g itself",
+        "What is recalled comes from the state before it fades",
+        "The state fades after the token has written",
+        "All heads fade by the g of the first one",
+    ],
+    ("qwen3_next", "short_convolution"): [
+        "The weight is the wrong way round",
+        "Everything is a token late",
+        "The oldest column of the weight is left out",
+        "The past that is passed in is not used",
+        "A short text pushes all of the old past out",
+        "Mixed tokens come back as the past",
+        "An activation is applied",
+    ],
+    ("qwen3_next", "GatedAttention"): [
+        "The gate is not used",
+        "The gate has no sigmoid",
+        "Each head has one gate",
+        "All numbers of a head are rotated",
+        "The last d_rotary numbers of a head are rotated",
+        "The frequencies are those of a head d_head wide",
+        "Queries and keys are not normalized",
+        "The norms multiply by 1 + weight",
+        "With a cache, positions begin at 0 again",
+    ],
+    ("qwen3_next", "MixtureOfExperts"): ["The weights come from a softmax over all experts"],
 }
 
 
@@ -204,6 +252,60 @@ MISWIRED = {
         "deepseek_v3",
         "rms_norm(x @ self.down.T, self.norm, self.eps)",
         "x @ self.down.T",
+    ),
+    "norms without their 1": ("qwen3_next", 'tensor + 1.0 if name.endswith("norm.weight")', "tensor if name"),
+    "1 added to the norm after the state too": ("qwen3_next", 'and name != "linear_attn.norm.weight" else', "else"),
+    "last norm without its 1": ("qwen3_next", "decoder(small, blocks, one_plus=1.0)", "decoder(small, blocks)"),
+    "output of the state not normed": (
+        "qwen3_next",
+        'read = rms_norm(read, its["norm.weight"], config["rms_norm_eps"])',
+        'read = read * its["norm.weight"]',
+    ),
+    "gate before the norm": (
+        "qwen3_next",
+        'read = rms_norm(read, its["norm.weight"], config["rms_norm_eps"])\n'
+        "        read = read * F.silu(split_heads(gate, n_heads))",
+        "read = rms_norm(read * F.silu(split_heads(gate, n_heads)),\n"
+        '                        its["norm.weight"], config["rms_norm_eps"])',
+    ),
+    "sigmoid for the gate's SiLU": ("qwen3_next", "read * F.silu(", "read * torch.sigmoid("),
+    "no gate after the state": ("qwen3_next", "read = read * F.silu(split_heads(gate, n_heads))", "pass"),
+    # The norm after the state takes this factor out again, up to the small number that it adds.
+    "queries not scaled": ("qwen3_next", "q / d_k ** 0.5, k", "q, k"),
+    "queries and keys not of length 1": (
+        "qwen3_next",
+        "repeat_kv(unit(split_heads(y, n_k)), group)",
+        "repeat_kv(split_heads(y, n_k), group)",
+    ),
+    "keys of a group in turn": (
+        "qwen3_next",
+        "repeat_kv(unit(split_heads(y, n_k)), group)",
+        "unit(split_heads(y, n_k)).repeat(1, group, 1, 1)",
+    ),
+    "no SiLU after the convolution": ("qwen3_next", "F.silu(mixed).split", "mixed.split"),
+    "beta without its sigmoid": ("qwen3_next", "beta.sigmoid().mT", "beta.mT"),
+    "beta and decay exchanged": ("qwen3_next", "beta, decay = (", "decay, beta = ("),
+    "decay without its bias": ("qwen3_next", 'F.softplus(decay + its["dt_bias"])', "F.softplus(decay)"),
+    "decay without its factor": ("qwen3_next", '-its["A_log"].exp() * F', "-F"),
+    "columns not sorted by key head": (
+        "qwen3_next",
+        'rows = (x @ its["in_proj_qkvz.weight"].T).unflatten(2, (n_k, -1))',
+        "sizes = [d_k, d_k, group * d_v, group * d_v]\n"
+        '        rows = torch.cat([y.unflatten(2, (n_k, -1)) for y in (x @ its["in_proj_qkvz.weight"].T)'
+        ".split([n_k * size for size in sizes], -1)], -1)",
+    ),
+    "past not handed on": ("qwen3_next", 'kept.get("past")', "None"),
+    "state not handed on": ("qwen3_next", 'kept.get("state")', "None"),
+    "queries of all heads before their gates": (
+        "qwen3_next",
+        'its["q_proj"].view(n_heads, 2, d_head, -1).unbind(1)',
+        'its["q_proj"].view(2, n_heads, d_head, -1)',
+    ),
+    "shared expert without its gate": ("qwen3_next", "torch.sigmoid(x @ gate.T) * shared(x)", "shared(x)"),
+    "gate on the chosen experts too": (
+        "qwen3_next",
+        "part(x) + torch.sigmoid(x @ gate.T) * shared(x)",
+        "torch.sigmoid(x @ gate.T) * (part(x) + shared(x))",
     ),
 }
 
@@ -277,6 +379,16 @@ OTHERS = {
         "v_head_dim": 6,
         "qk_rope_head_dim": 8,
     },
+    "qwen3_next": {
+        "layer_types": ["full_attention", "linear_attention", "linear_attention", "full_attention"],
+        "linear_num_key_heads": 1,
+        "linear_num_value_heads": 3,
+        "linear_conv_kernel_dim": 3,
+        "head_dim": 8,
+        "num_experts": 6,
+        "num_experts_per_tok": 3,
+        "rope_parameters": {"rope_type": "default", "rope_theta": 300.0, "partial_rotary_factor": 0.5},
+    },
 }
 
 
@@ -301,7 +413,7 @@ def test_transformers_makes_the_recorded_numbers_again(transformers, capsys):
     assert [line.split(":")[0] for line in capsys.readouterr().out.splitlines()] == list(NAMES)
 
 
-# None of the six caps its scores. Gemma 2 does: Gemma 3's wiring, with the cap in place of the norms of q and k.
+# None of the seven caps its scores. Gemma 2 does: Gemma 3's wiring, with the cap in place of the norms of q and k.
 GEMMA_2 = (
     "Gemma2Config",
     26,

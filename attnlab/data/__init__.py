@@ -580,7 +580,7 @@ def engine_logits() -> EngineLogits:
     return EngineLogits(arrays["engine"], arrays["course"], json.loads(str(arrays["provenance"])))
 
 
-SMALL_MODELS = ("llama3", "qwen3", "gemma3", "olmo2", "gpt_oss", "deepseek_v3")
+SMALL_MODELS = ("llama3", "qwen3", "gemma3", "olmo2", "gpt_oss", "deepseek_v3", "qwen3_next")
 
 
 @dataclass(frozen=True, eq=False)
@@ -605,7 +605,7 @@ class SmallModel:
 
 
 def small_model(name: str) -> SmallModel:
-    """One of the six SMALL_MODELS, of fewer than 20,000 numbers each. Raises ValueError for another name.
+    """One of the seven SMALL_MODELS, of fewer than 20,000 numbers each. Raises ValueError for another name.
 
     All arrays are read-only. The weights were rounded to float16 before the logits were computed, so nothing is lost.
 
