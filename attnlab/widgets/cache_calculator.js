@@ -4,25 +4,28 @@ const LONGEST = 2 ** 19; // tokens; with the batch below, every count of bytes s
 const WIDEST = 512;
 const WIDTHS = { 4: "float32", 2: "float16, bfloat16", 1: "int8, float8" };
 const UNITS = ["B", "kB", "MB", "GB", "TB", "PB"];
+const STATE_BYTES = 4; // per number of a state, whatever the cache has
 const MOST_POWER = 17; // of ten bytes, more than any cache that can be chosen
 
 // For each preset: the size of its cache, and `mha`, that of keys and values for every head and every token.
 // Sizes are 0 where a model has none: n_kv_heads with a latent row, latent and rope without, window without a bound,
-// window_layers where all layers have the window.
+// window_layers where all layers have the window, state and state_layers where all layers have a cache.
 export function compute({ presets, preset, context, batch, bytes_per_element }) {
   const models = presets.map(({ name, n_layers, n_heads, n_kv_heads, d_head, latent, rope, window,
-    window_layers }) => {
-    const size = (numbers, rows) => { // rows: tokens, of all layers together
-      const token_bytes = numbers * n_layers * bytes_per_element;
-      const bytes = numbers * bytes_per_element * rows * batch;
+    window_layers, state, state_layers }) => {
+    const attending = n_layers - state_layers;
+    const states = state_layers * state * STATE_BYTES * batch;
+    const size = (numbers, layers, rows, fixed) => { // rows: tokens, of all layers together
+      const token_bytes = numbers * layers * bytes_per_element;
+      const bytes = numbers * bytes_per_element * rows * batch + fixed;
       return { token_bytes, bytes, gb: bytes / 1e9, gib: bytes / 2 ** 30 };
     };
     const numbers = latent ? latent + rope : 2 * n_kv_heads * d_head; // per token and layer
-    const bounded = window ? window_layers || n_layers : 0;
-    const own = size(numbers, bounded * Math.min(context, window) + (n_layers - bounded) * context);
-    const mha = size(2 * n_heads * d_head, n_layers * context);
+    const bounded = window ? window_layers || attending : 0;
+    const own = size(numbers, attending, bounded * Math.min(context, window) + (attending - bounded) * context, states);
+    const mha = size(2 * n_heads * d_head, n_layers, n_layers * context, 0);
     const kind = latent ? "MLA" : n_kv_heads === n_heads ? "MHA" : n_kv_heads === 1 ? "MQA" : "GQA";
-    return { name, kind, ...own, mha, ratio: mha.bytes / own.bytes };
+    return { name, kind, ...own, states, mha, ratio: mha.bytes / own.bytes };
   });
   return { models, chosen: presets.findIndex(({ name }) => name === preset) };
 }
@@ -104,7 +107,7 @@ export default widget("cache_calculator", "Size of a key/value cache",
       const [left, right] = [across(own[i]), across(mha[i])];
       line.own.style.left = `${left}%`;
       line.mha.style.left = `${right}%`;
-      stretch(line.link, left / 100, right / 100);
+      stretch(line.link, Math.min(left, right) / 100, Math.max(left, right) / 100);
       line.value.textContent = `${figures(10 ** own[i] / 1e9)} GB`;
     });
     const bytes = 10 ** chosen;
@@ -126,30 +129,36 @@ export default widget("cache_calculator", "Size of a key/value cache",
 
     lines.forEach(({ choose, kind, ratio }, i) => {
       choose.setAttribute("aria-pressed", String(i === chosen));
-      kind.textContent = presets[i].window ? `${models[i].kind}, window` : models[i].kind;
-      ratio.textContent = `÷ ${plain(models[i].ratio, 1)}`;
+      kind.textContent = models[i].kind + (presets[i].window ? ", window" : "") + (presets[i].state ? ", state" : "");
+      const times = models[i].ratio;
+      ratio.textContent = times < 1 ? `× ${plain(1 / times, 1)}` : `÷ ${plain(times, 1)}`;
     });
     const own = models.map(({ bytes }) => Math.log10(bytes));
     const mha = models.map((one) => Math.log10(one.mha.bytes));
-    motion.to({ low: Math.floor(Math.min(...own)), high: Math.ceil(Math.max(...mha)), own, mha, chosen: own[chosen] },
+    motion.to({ low: Math.floor(Math.min(...own)), high: Math.ceil(Math.max(...mha, ...own)), own, mha, chosen: own[chosen] },
       { jump: fresh });
 
     const one = models[chosen];
-    const { n_layers, n_heads, n_kv_heads, d_head, latent, rope, window, window_layers } = presets[chosen];
+    const { n_layers, n_heads, n_kv_heads, d_head, latent, rope, window, window_layers, state_layers,
+      state: numbers } = presets[chosen];
+    const attending = n_layers - state_layers;
     const row = latent ? `(${latent} + ${rope})` : `2 × ${plural(n_kv_heads, "head")} × ${d_head}`;
     const kept = window && window < context ? `${plural(window, "token")} of the window` : plural(context, "token");
-    const rest = window && window < context && window_layers ? n_layers - window_layers : 0;
+    const rest = window && window < context && window_layers ? attending - window_layers : 0;
     const rows = rest ? `(${plural(window_layers, "layer")} × ${kept} + ${rest} × ${grouped(context)}) × ${row}`
-      : `${plural(n_layers, "layer")} × ${row} × ${kept}`;
+      : `${plural(attending, "layer")} × ${row} × ${kept}`;
+    const states = numbers ? ` + ${plural(state_layers, "layer")} × ${grouped(numbers)} × ${plural(batch, "text")} × `
+      + plural(STATE_BYTES, "byte") : "";
     formula.textContent = `${rows} × ${plural(batch, "text")} × `
-      + `${plural(bytes_per_element, "byte")} = ${plural(one.bytes, "byte")}`;
+      + `${plural(bytes_per_element, "byte")}${states} = ${plural(one.bytes, "byte")}`;
     source.textContent = presets[chosen].source;
 
     const some = latent ? `one latent row for all ${n_heads} heads`
       : n_kv_heads < n_heads ? `${n_kv_heads} of ${n_heads} heads` : "";
     const recent = window && window < context
       ? `a window of the tokens${rest ? ` in ${window_layers} of ${n_layers} layers` : ""}` : "";
-    const less = [some, recent].filter(Boolean).join(" and ");
+    const fixed = numbers ? `a state of fixed size in ${state_layers} of ${n_layers} layers` : "";
+    const less = [some, recent, fixed].filter(Boolean).join(" and ");
     say(`The cache of ${preset} for ${plural(context, "token")} and ${plural(batch, "text")}, `
       + `${plural(bytes_per_element, "byte")} per number, takes ${figures(one.gb)} GB, `
       + `which is ${figures(one.gib)} GiB. `

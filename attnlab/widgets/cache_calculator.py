@@ -10,6 +10,9 @@ The sizes are those of the papers and of the `config.json` that was published wi
 - DeepSeek-V3: DeepSeek-AI, 2024, arXiv:2412.19437, section 4.2; 61 layers, 128 heads of width 128, for which a latent
   row of 512 numbers and a rotated key of 64 are kept
 - gpt-oss-20b: OpenAI, 2025, arXiv:2508.10925; 24 layers, 8 of 64 heads, width 64, window 128 in every second layer
+- Qwen3-Next-80B: Qwen Team, 2025, the settings beside the weights; 48 layers, of which 12 attend, with 2 of 16 heads
+  and width 256; each of the others keeps 32 states of 128 x 128 numbers, and the last rows before its convolution,
+  which are under 3% of that and left out
 - GPT-3: Brown et al., 2020, arXiv:2005.14165, Table 2.1, the model of 175 billion parameters; 96 layers, all 96 heads,
   width 128
 """
@@ -38,13 +41,25 @@ PRESETS = [
         window_layers=12,
         source="arXiv:2508.10925",
     ),
+    dict(
+        name="Qwen3-Next-80B",
+        n_layers=48,
+        n_heads=16,
+        n_kv_heads=2,
+        d_head=256,
+        state_layers=36,
+        state=32 * 128 * 128,
+        source="huggingface.co/Qwen/Qwen3-Next-80B-A3B-Instruct, config.json",
+    ),
     dict(name="GPT-3 175B", n_layers=96, n_heads=96, n_kv_heads=96, d_head=128, source="arXiv:2005.14165"),
 ]
 NEEDED = ("name", "n_layers", "n_heads", "d_head")
-OPTIONAL = ("n_kv_heads", "latent", "rope", "window", "window_layers", "source")
-MOST_MODELS, LARGEST = 8, 4096
+SIZES = ("n_kv_heads", "latent", "rope", "window", "window_layers", "state", "state_layers")
+OPTIONAL = (*SIZES, "source")
+MOST_MODELS, LARGEST = 9, 4096
 LONGEST, WIDEST = 2**19, 512
 WIDTHS = (1, 2, 4)
+STATE_BYTES = 4  # per number of a state, whatever the cache has
 
 
 def checked(presets):
@@ -62,7 +77,7 @@ def checked(presets):
             )
         name = str(given["name"])
         preset = dict(name=name, source=str(given.get("source", "")))
-        for size in ("n_layers", "n_heads", "d_head", "n_kv_heads", "latent", "rope", "window", "window_layers"):
+        for size in ("n_layers", "n_heads", "d_head", *SIZES):
             value = given.get(size)
             if value is None and size not in NEEDED:
                 preset[size] = 0
@@ -74,8 +89,13 @@ def checked(presets):
             raise ValueError(f"{name} needs either n_kv_heads or, for MLA, latent")
         if preset["n_kv_heads"] and preset["n_heads"] % preset["n_kv_heads"]:
             raise ValueError(f"n_kv_heads of {name} must divide its {preset['n_heads']} heads")
-        if preset["window_layers"] and not (preset["window"] and preset["window_layers"] <= preset["n_layers"]):
-            raise ValueError(f"window_layers of {name} needs a window, and at most {preset['n_layers']} layers have it")
+        if bool(preset["state"]) != bool(preset["state_layers"]):
+            raise ValueError(f"{name} needs both state, in numbers, and state_layers, or neither")
+        attending = preset["n_layers"] - preset["state_layers"]
+        if attending < 1:
+            raise ValueError(f"state_layers of {name} must leave at least one of its {preset['n_layers']} layers")
+        if preset["window_layers"] and not (preset["window"] and preset["window_layers"] <= attending):
+            raise ValueError(f"window_layers of {name} needs a window, and at most {attending} layers have it")
         whole.append(preset)
     names = [preset["name"] for preset in whole]
     if len(set(names)) < len(names):
@@ -90,13 +110,14 @@ class CacheCalculator(CourseWidget):
 
     - the context and the batch: the cache is proportional to both;
     - the bytes per element: halving the width of a number halves the cache;
-    - the model: how much grouped-query attention, a window, or one latent row saves against keys and values for
-      every head and every token, which are the hollow part of each bar;
+    - the model: how much grouped-query attention, a window, one latent row, or a state in most layers saves against
+      keys and values for every head and every token, which are the hollow part of each bar;
     - the units: 10^9 bytes are a GB, 2^30 bytes a GiB, and the second is the smaller number.
 
-    presets: 1 to 8 models, dicts with name, n_layers, n_heads, d_head and n_kv_heads, or for MLA latent and rope
-        instead; a window, in tokens, limits the tokens kept, in window_layers of the layers or in all; source says
-        where the sizes are from. Left out, eight models with published sizes.
+    presets: 1 to 9 models, dicts with name, n_layers, n_heads, d_head and n_kv_heads, or for MLA latent and rope
+        instead; a window, in tokens, limits the tokens kept, in window_layers of the layers or in all;
+        state_layers of the n_layers keep `state` numbers of 4 bytes in place of keys and values; source says where the
+        sizes are from. Left out, nine models with published sizes.
     preset: name of the model chosen. context: 1 to 2^19 tokens. batch: 1 to 512 sequences.
     bytes_per_element: 1, 2 or 4.
     Raises ValueError or TraitError, with the reason, for anything else.
@@ -141,10 +162,12 @@ class CacheCalculator(CourseWidget):
         for model in self.presets:
             full = 2 * model["n_heads"] * model["d_head"]
             row = model["latent"] + model["rope"] if model["latent"] else 2 * model["n_kv_heads"] * model["d_head"]
-            bounded = (model["window_layers"] or model["n_layers"]) if model["window"] else 0
-            kept = bounded * min(self.context, model["window"]) + (model["n_layers"] - bounded) * self.context
+            attending = model["n_layers"] - model["state_layers"]
+            bounded = (model["window_layers"] or attending) if model["window"] else 0
+            kept = bounded * min(self.context, model["window"]) + (attending - bounded) * self.context
             each = self.batch * self.bytes_per_element
-            found.append((row * kept * each, full * model["n_layers"] * self.context * each))
+            states = model["state_layers"] * model["state"] * self.batch * STATE_BYTES
+            found.append((row * kept * each + states, full * model["n_layers"] * self.context * each))
         return found
 
     def picture(self):

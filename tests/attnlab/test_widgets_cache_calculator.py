@@ -15,6 +15,7 @@ TOYS = [
     dict(name="window", n_layers=2, n_heads=4, n_kv_heads=2, d_head=4, window=10),
     dict(name="mixed", n_layers=3, n_heads=4, n_kv_heads=2, d_head=4, window=4, window_layers=2),
     dict(name="latent", n_layers=4, n_heads=8, d_head=4, latent=12, rope=3),
+    dict(name="hybrid", n_layers=4, n_heads=4, n_kv_heads=1, d_head=6, state_layers=3, state=50),
 ]
 CALCULATORS = [
     CacheCalculator(TOYS, context=7, batch=1, bytes_per_element=2),
@@ -28,7 +29,7 @@ SET = [dict(context=1000, batch=6, bytes_per_element=4, preset="latent")]
 AGAIN = CacheCalculator(preset="Llama-2-7B", context=300, batch=5, bytes_per_element=4)
 MISTYPED = {"batch": ["", "many", "2.5", "0", "-4", "513"]}
 REFUSED = [
-    ([], {}, "1 to 8 models"),
+    ([], {}, "1 to 9 models"),
     ([dict(TOYS[0], d_model=4)], {}, "unknown: .'d_model'."),
     ([dict(name="x", n_layers=1, n_heads=2)], {}, "missing: .'d_head'."),
     ([dict(TOYS[0], n_kv_heads=3)], {}, "n_kv_heads of heads must divide its 4 heads"),
@@ -39,6 +40,9 @@ REFUSED = [
     ([TOYS[0], TOYS[0]], {}, "a different name"),
     ([dict(TOYS[0], window_layers=1)], {}, "window_layers of heads needs a window"),
     ([dict(TOYS[3], window_layers=3)], {}, "at most 2 layers have it"),
+    ([dict(TOYS[0], state=3)], {}, "heads needs both state, in numbers, and state_layers, or neither"),
+    ([dict(TOYS[0], state=3, state_layers=2)], {}, "leave at least one of its 2 layers"),
+    ([dict(TOYS[4], state=3, state_layers=2)], {}, "at most 1 layers have it"),
     (dict(preset="GPT-5"), "preset must be one of SmolLM2-135M"),
     (dict(context=0), "context must be between 1 and"),
     (dict(batch=513), "batch must be between 1 and 512"),
@@ -66,6 +70,9 @@ def made(preset, context, batch, bytes_per_element, plain=False):
     if plain or not preset.get("latent"):
         shape = [(preset["n_heads"] if plain else preset["n_kv_heads"], preset["d_head"])] * 2
     for layer in range(preset["n_layers"]):
+        if not plain and layer < (preset.get("state_layers") or 0):
+            total += torch.zeros(batch, preset["state"], dtype=torch.float32, device=device).nbytes
+            continue
         bounded = layer < (preset.get("window_layers") or preset["n_layers"])
         kept = []
         for _ in range(context):
@@ -83,11 +90,14 @@ def sizes(state, plain=False):
         return [made(preset, state["context"], *settings, plain) for preset in state["presets"]]
     total = []
     for preset in state["presets"]:
-        bounded = (preset["window_layers"] or preset["n_layers"]) if preset["window"] and not plain else 0
-        layers = [min(state["context"], preset["window"])] * bounded + [state["context"]] * (
-            preset["n_layers"] - bounded
-        )
-        total.append(sum(layers) * made(preset | {"n_layers": 1, "window_layers": 0}, 1, *settings, plain))
+        keeping = 0 if plain else preset["state_layers"]
+        attending = preset["n_layers"] - keeping
+        bounded = (preset["window_layers"] or attending) if preset["window"] and not plain else 0
+        layers = [min(state["context"], preset["window"])] * bounded + [state["context"]] * (attending - bounded)
+        one = {"n_layers": 1, "window_layers": 0}
+        per_token = made(preset | one | {"state_layers": 0}, 1, *settings, plain)
+        per_state = made(preset | one | {"state_layers": 1}, 1, *settings) if keeping else 0
+        total.append(sum(layers) * per_token + keeping * per_state)
     return total
 
 
@@ -99,12 +109,16 @@ def reference(state):
         "models.*.gb": own / 1000**3,
         "models.*.gib": own / 1024**3,
         "models.*.ratio": plain / own,
-        "models.*.token_bytes": [made(one, 1, 1, state["bytes_per_element"]) for one in state["presets"]],
+        "models.*.token_bytes": [
+            made(one, 2, 1, state["bytes_per_element"]) - made(one, 1, 1, state["bytes_per_element"])
+            for one in (preset | {"window": 0} for preset in state["presets"])
+        ],
         "chosen": [one["name"] for one in state["presets"]].index(state["preset"]),
     }
 
 
-# In two bytes per number. A token of GPT-3: 2 x 96 layers x 12,288 x 2; of DeepSeek-V3: 61 x (512 + 64) x 2.
+# In two bytes per number. A token of GPT-3: 2 x 96 layers x 12,288 x 2; of DeepSeek-V3: 61 x (512 + 64) x 2; of
+# Qwen3-Next: 12 x 2 x 2 x 256 x 2.
 PUBLISHED = {
     "SmolLM2-135M": ("GQA", 23_040),
     "Llama-2-7B": ("MHA", 524_288),
@@ -113,6 +127,7 @@ PUBLISHED = {
     "Llama-3-70B": ("GQA", 327_680),
     "DeepSeek-V3": ("MLA", 70_272),
     "gpt-oss-20b": ("GQA", 49_152),
+    "Qwen3-Next-80B": ("GQA", 24_576),
     "GPT-3 175B": ("MHA", 4_718_592),
 }
 LARGEST = CacheCalculator(context=2**19, batch=512, bytes_per_element=4)
@@ -178,6 +193,17 @@ CONTROLS = {
         {"ratio=DeepSeek-V3": f"÷ {2 * 128 * 128 / 576:.1f}"},
         {"=headline": "DeepSeek-V3: 0.0000703 GB = 0.0000654 GiB"},
     ),
+    "a state of fixed size outweighs the cache of a short text, and not that of a long one": (
+        CacheCalculator(preset="Qwen3-Next-80B", context=1),
+        {"=headline": "Qwen3-Next-80B: 0.0755 GB = 0.0703 GiB", "ratio=Qwen3-Next-80B": "× 96"},
+        sets(context=262144),
+        {
+            "=formula": "12 layers × 2 × 2 heads × 256 × 262,144 tokens × 1 text × 2 bytes + 36 layers × 524,288 × "
+            "1 text × 4 bytes = 6,517,948,416 bytes"
+        },
+        {"said~": "It keeps 2 of 16 heads and a state of fixed size in 36 of 48 layers;"},
+        ("field=batch := 2", {"=headline~": "Qwen3-Next-80B: 13.0 GB"}),
+    ),
     "the summary gives the reason": (
         CacheCalculator(batch=2),
         {
@@ -208,6 +234,10 @@ TRAITS = {
     "own models are taken with the first chosen": (
         dict(presets=[dict(TOYS[5], n_layers=np.int64(2))]),
         dict(preset="latent"),
-        dict(presets=[dict(TOYS[5], n_layers=2, source="", n_kv_heads=0, window=0, window_layers=0)]),
+        dict(
+            presets=[
+                dict(TOYS[5], n_layers=2, source="", n_kv_heads=0, window=0, window_layers=0, state=0, state_layers=0)
+            ]
+        ),
     ),
 }
