@@ -1,4 +1,4 @@
-// One block with seven switches. `compute` counts what each setting costs; the view shows it beside Llama 2's block.
+// One block with nine switches. `compute` counts what each setting costs; the view shows it beside Llama 2's block.
 
 // Switch -> its name, and a model that has it.
 const SWITCHES = {
@@ -8,12 +8,15 @@ const SWITCHES = {
   window: ["window", "Gemma 3"],
   stretched: ["slower pairs", "Llama 3.1"],
   latent: ["latent", "DeepSeek-V3"],
+  gated: ["gate on the output", "Qwen3-Next"],
+  state: ["state in most layers", "Qwen3-Next"],
   experts: ["experts", "gpt-oss-20b"],
 };
 const NAMES = Object.keys(SWITCHES);
 const METERS = [["parameters", "parameters of the block"], ["used", "used by one token"],
   ["cache", "cache, bytes per token"], ["work", "multiply-adds for a token"]];
-const BYTES = 2, SHORTEST = 10, LONGEST = 17; // bytes per number; lengths as powers of two
+const BYTES = 2, STATE_BYTES = 4; // per number
+const SHORTEST = 10, LONGEST = 17; // lengths as powers of two
 const REACH = 4.5; // the scale goes from 1/23 to 23, as powers of two
 
 function count(z, on, n) {
@@ -29,14 +32,28 @@ function count(z, on, n) {
     kept = 2 * keys;
     perKey = 2 * heads;
   }
+  maps += on.gated * z.d_model * heads;
   const small = 2 * z.d_model + on.normed * 2 * d + on.sink * z.n_heads + on.latent * z.d_latent;
   const router = z.d_model * z.n_experts, one = 3 * z.d_model * z.d_expert;
   const network = on.experts ? router + z.n_experts * one : 3 * z.d_model * z.d_ff;
   const used = on.experts ? router + z.top_k * one : network;
   const seen = on.window ? (n + (z.full - 1) * Math.min(n, z.window)) / z.full : n;
-  return { parameters: maps + small + network, used: maps + small + used, cache: (BYTES * kept * seen) / n,
+  const attention = { parameters: maps + small + network, used: maps + small + used, cache: (BYTES * kept * seen) / n,
     work: maps + used + perKey * seen };
+  return on.state ? mean(attention, withState(z, network, used, n), 1 / z.attending) : attention;
 }
+
+// The numbers of a layer that keeps a state: the gated delta rule.
+function withState(z, network, used, n) {
+  const keys = z.n_state_keys * z.d_state, values = z.n_states * z.d_state, numbers = values * z.d_state;
+  const maps = z.d_model * (2 * keys + 3 * values + 2 * z.n_states) + z.conv * (2 * keys + values);
+  const small = 2 * z.d_model + 2 * z.n_states + z.d_state;
+  return { parameters: maps + small + network, used: maps + small + used, cache: (STATE_BYTES * numbers) / n,
+    work: maps + used + 4 * numbers }; // fade, recall, write, read
+}
+
+const mean = (one, other, share) =>
+  Object.fromEntries(Object.keys(one).map((name) => [name, share * one[name] + (1 - share) * other[name]]));
 
 // The numbers of the block as it is (`own`) and without any switch (`base`), and how many times as large they are.
 export function compute({ sizes, tokens, ...state }) {
@@ -62,7 +79,9 @@ function stepsOf(z, on) {
     [on.sink ? "scores, sink" : "scores",
       on.window ? `(${z.n_heads}, n, ${z.window}), ${z.full - 1} of ${z.full} layers` : `(${z.n_heads}, n, n)`,
       ["sink", "window"]],
-    ["weights, average, W_o", `(n, ${z.d_model})`, []],
+    [on.gated ? "weights, average, gate, W_o" : "weights, average, W_o", `(n, ${z.d_model})`, ["gated"]],
+    ["layers with a state", on.state
+      ? `${z.attending - 1} of ${z.attending}: (${z.n_states}, ${z.d_state}, ${z.d_state})` : "none", ["state"]],
     ["norm", `(n, ${z.d_model})`, []],
     [on.experts ? `${z.top_k} of ${z.n_experts} experts` : "SwiGLU",
       `inside ${on.experts ? `${z.top_k} × ${z.d_expert}` : z.d_ff}`, ["experts"]],
@@ -79,7 +98,7 @@ function short(x) {
 }
 const ratio = (x) => `× ${x >= 10 ? x.toFixed(1) : x.toFixed(2)}`;
 
-export default widget("block_switches", "One block with seven switches", ["sizes", "tokens", ...NAMES], (view) => {
+export default widget("block_switches", "One block with nine switches", ["sizes", "tokens", ...NAMES], (view) => {
   const { root, summary, say, model, read, animate } = view;
   const { sizes: _, ...start } = read();
 
@@ -91,7 +110,7 @@ export default widget("block_switches", "One block with seven switches", ["sizes
   const length = h("b", { class: "aw-numbers", "data-value": "tokens" });
   const again = button("reset", "Start again", () => change(model, start));
 
-  const lines = range(8, () => {
+  const lines = range(9, () => {
     const [name, shape] = [h("span"), h("code")];
     return { name, shape, line: h("li", {}, name, shape) };
   });
@@ -107,7 +126,8 @@ export default widget("block_switches", "One block with seven switches", ["sizes
     h("div", { class: "bs-length" }, h("span", {}, "text of ", length, " tokens"), slider, again),
     h("div", { class: "bs-body" }, h("ol", { class: "bs-steps" }, lines.map(({ line }) => line)),
       h("div", {}, h("div", { class: "bs-meters" }, meters.map(({ line }) => line)),
-        h("p", { class: "bs-remark" }, "Beside Llama 2’s block. From dot to dot: twice as much. Two bytes per number."))),
+        h("p", { class: "bs-remark" }, "Beside Llama 2’s block. From dot to dot: twice as much. Two bytes per number, in a state four. "
+          + "With states or a window: the mean of the layers."))),
     summary);
 
   const motion = animate(({ logs }) => meters.forEach(({ bar, times }, at) => {

@@ -1,4 +1,4 @@
-"""One block with seven switches: what each change of today's models does to shapes, parameters, cache and work.
+"""One block with nine switches: what each change of today's models does to shapes, parameters, cache and work.
 
 The block has the width and the heads of Qwen3-4B, and is else that of Llama 2, whose rule for `d_ff` gives 6,912. Each
 switch brings a setting that a model was published with:
@@ -8,6 +8,8 @@ switch brings a setting that a model was published with:
 - window: Gemma 3; Gemma Team, 2025, arXiv:2503.19786; 1,024 tokens in five of six layers
 - stretched: Llama 3.1; Grattafiori et al., 2024, arXiv:2407.21783; a factor of 8
 - latent: DeepSeek-V3; DeepSeek-AI, 2024, arXiv:2412.19437; 512 numbers and a rotated key of 64
+- gated, state: Qwen3-Next; Qwen Team, 2025; a gate for each number of a head, and in three of four layers, in place of
+  attention, a gated delta rule with 32 states of 128 x 128 numbers, 16 key heads and a convolution over four tokens
 - experts: gpt-oss-20b; 4 of 32 experts, each as wide inside as the model
 """
 
@@ -18,7 +20,8 @@ import traitlets
 
 from attnlab.widgets._base import CourseWidget, module, style
 
-# full: every how many layers one has no window. Widths and counts are as in the classes of the course.
+# full: every how many layers one has no window; attending: every how many one attends, where the others keep a state.
+# Widths and counts are as in the classes of the course.
 SIZES = dict(
     d_model=2560,
     n_heads=32,
@@ -31,26 +34,32 @@ SIZES = dict(
     factor=8,
     d_latent=512,
     d_rope=64,
+    attending=4,
+    n_states=32,
+    n_state_keys=16,
+    d_state=128,
+    conv=4,
     n_experts=32,
     top_k=4,
     d_expert=2560,
 )
-SWITCHES = ("normed", "wide", "sink", "window", "stretched", "latent", "experts")
+SWITCHES = ("normed", "wide", "sink", "window", "stretched", "latent", "gated", "state", "experts")
 SHORTEST, LONGEST = 2**10, 2**17
-BYTES = 2  # per number
+BYTES, STATE_BYTES = 2, 4  # per number
 
 
 class BlockSwitches(CourseWidget):
-    """The block of Llama 2 and seven switches, each with the name of a model that has it.
+    """The block of Llama 2 and nine switches, each with the name of a model that has it.
 
     What you learn by pressing what:
 
-    - the latent and the window make the cache small, the window only in long texts;
+    - the latent, the window and the states make the cache small, the window and the states only in long texts;
     - experts multiply the parameters, and a token uses few of them;
     - wide heads cost parameters, cache and work alike;
+    - a gate costs parameters and no cache;
     - the norms of queries and keys, the sink and the stretched frequencies cost almost nothing.
 
-    normed, wide, sink, window, stretched, latent, experts: whether the switch is on.
+    normed, wide, sink, window, stretched, latent, gated, state, experts: whether the switch is on.
     tokens: length of the text that is in the cache, 2^10 to 2^17.
     sizes: other sizes than `SIZES`, some or all of them.
     Raises ValueError or TraitError, with the reason, for anything else.
@@ -66,6 +75,8 @@ class BlockSwitches(CourseWidget):
     window = traitlets.Bool(False, help="a window in most layers").tag(sync=True)
     stretched = traitlets.Bool(False, help="slow frequencies are divided").tag(sync=True)
     latent = traitlets.Bool(False, help="a latent in place of keys and values").tag(sync=True)
+    gated = traitlets.Bool(False, help="a gate on what the heads return").tag(sync=True)
+    state = traitlets.Bool(False, help="a state in place of attention in most layers").tag(sync=True)
     experts = traitlets.Bool(False, help="experts in place of the network").tag(sync=True)
     tokens = traitlets.Int(8192, help="tokens in the cache").tag(sync=True)
 
@@ -79,7 +90,7 @@ class BlockSwitches(CourseWidget):
                 raise ValueError(f"{name} must be a whole number of at least 1, got {value!r}")
         super().__init__(**kwargs)
         self.set_trait("sizes", SIZES | {name: int(value) for name, value in sizes.items()})
-        self.min_height, self.narrow_extra = 405, 288
+        self.min_height, self.narrow_extra = 477, 321
 
     @traitlets.validate("tokens")
     def _possible(self, proposal):
@@ -90,6 +101,7 @@ class BlockSwitches(CourseWidget):
     def numbers(self, on=None):
         """Return a block's parameters, those a token uses, bytes per token in the cache, and multiply-adds per token.
 
+        With a window or states, the mean of the layers.
         on: the switches that are on, instead of those of the widget
         """
         on = {name for name in SWITCHES if getattr(self, name)} if on is None else set(on)
@@ -103,6 +115,7 @@ class BlockSwitches(CourseWidget):
         else:
             maps = 2 * z["d_model"] * (heads + keys)
             kept, per_key = 2 * keys, 2 * heads
+        maps += ("gated" in on) * z["d_model"] * heads
         small = 2 * z["d_model"] + ("normed" in on) * 2 * d + ("sink" in on) * z["n_heads"]
         small += ("latent" in on) * z["d_latent"]
         router = one = used = 0
@@ -113,12 +126,26 @@ class BlockSwitches(CourseWidget):
             network = used = 3 * z["d_model"] * z["d_ff"]
         n = self.tokens
         seen = (n + (z["full"] - 1) * min(n, z["window"])) / z["full"] if "window" in on else n
-        return {
+        attention = {
             "parameters": maps + small + network,
             "used": maps + small + used,
             "cache": BYTES * kept * seen / n,
             "work": maps + used + per_key * seen,
         }
+        if "state" not in on:
+            return attention
+        keys, values = z["n_state_keys"] * z["d_state"], z["n_states"] * z["d_state"]
+        numbers = values * z["d_state"]
+        maps = z["d_model"] * (2 * keys + 3 * values + 2 * z["n_states"]) + z["conv"] * (2 * keys + values)
+        small = 2 * z["d_model"] + 2 * z["n_states"] + z["d_state"]
+        delta = {
+            "parameters": maps + small + network,
+            "used": maps + small + used,
+            "cache": STATE_BYTES * numbers / n,
+            "work": maps + used + 4 * numbers,  # fade, recall, write, read
+        }
+        share = 1 / z["attending"]
+        return {name: share * attention[name] + (1 - share) * delta[name] for name in attention}
 
     def picture(self):
         """How many times as large each number is as without any switch."""
