@@ -8,8 +8,8 @@ const SWITCHES = {
   window: ["window", "Gemma 3"],
   stretched: ["slower pairs", "Llama 3.1"],
   latent: ["latent", "DeepSeek-V3"],
-  gated: ["gate on the output", "Qwen3-Next"],
-  state: ["state in most layers", "Qwen3-Next"],
+  gated: ["output gate", "Qwen3-Next"],
+  state: ["states", "Qwen3-Next"],
   experts: ["experts", "gpt-oss-20b"],
 };
 const NAMES = Object.keys(SWITCHES);

@@ -90,7 +90,7 @@ class BlockSwitches(CourseWidget):
                 raise ValueError(f"{name} must be a whole number of at least 1, got {value!r}")
         super().__init__(**kwargs)
         self.set_trait("sizes", SIZES | {name: int(value) for name, value in sizes.items()})
-        self.min_height, self.narrow_extra = 477, 321
+        self.min_height, self.narrow_extra = 477, 302
 
     @traitlets.validate("tokens")
     def _possible(self, proposal):

@@ -42,14 +42,14 @@ PRESETS = [
         source="arXiv:2508.10925",
     ),
     dict(
-        name="Qwen3-Next-80B",
+        name="Qwen3-Next",
         n_layers=48,
         n_heads=16,
         n_kv_heads=2,
         d_head=256,
         state_layers=36,
         state=32 * 128 * 128,
-        source="huggingface.co/Qwen/Qwen3-Next-80B-A3B-Instruct, config.json",
+        source="Qwen3-Next-80B-A3B, config.json",
     ),
     dict(name="GPT-3 175B", n_layers=96, n_heads=96, n_kv_heads=96, d_head=128, source="arXiv:2005.14165"),
 ]
@@ -141,7 +141,7 @@ class CacheCalculator(CourseWidget):
             self.set_trait("presets", models)
             self.preset = preset
             self.context, self.batch, self.bytes_per_element = int(context), int(batch), int(bytes_per_element)
-            self.min_height, self.narrow_extra = 276 + 35 * len(models), 93 + 10 * len(models)
+            self.min_height, self.narrow_extra = 276 + 35 * len(models), 113 + 10 * len(models)
 
     @traitlets.validate("preset", "context", "batch", "bytes_per_element")
     def _possible(self, proposal):

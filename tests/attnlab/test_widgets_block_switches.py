@@ -135,7 +135,7 @@ CONTROLS = {
     "a state saves nothing in a short text and three quarters in a long one": (
         BlockSwitches(state=True, tokens=1024),
         {"times=cache": "× 0.85", ".bs-changed code": ["3 of 4: (32, 128, 128)"]},
-        ("slider=tokens: End", {"times=cache": "× 0.25", "said~": "state in most layers as in Qwen3-Next"}),
+        ("slider=tokens: End", {"times=cache": "× 0.25", "said~": "states as in Qwen3-Next"}),
         ("switch=gated", {".bs-changed span~": ["weights, average, gate, W_o"]}),
     ),
     "a window saves more the longer the text is": (

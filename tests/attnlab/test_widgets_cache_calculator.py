@@ -56,6 +56,7 @@ EXAMPLES = [
         dict(preset="Mistral-7B"),
         dict(preset="Mistral-7B", context=32768, batch=16),
         dict(preset="DeepSeek-V3", context=1024, batch=4),
+        dict(preset="Qwen3-Next", context=2**17, batch=16),
     ),
 ]
 GLIDES = [(CacheCalculator(), dict(context=300000), {".cc-own[style]": "style", "[data-value=headline]": ""})]
@@ -127,7 +128,7 @@ PUBLISHED = {
     "Llama-3-70B": ("GQA", 327_680),
     "DeepSeek-V3": ("MLA", 70_272),
     "gpt-oss-20b": ("GQA", 49_152),
-    "Qwen3-Next-80B": ("GQA", 24_576),
+    "Qwen3-Next": ("GQA", 24_576),
     "GPT-3 175B": ("MHA", 4_718_592),
 }
 LARGEST = CacheCalculator(context=2**19, batch=512, bytes_per_element=4)
@@ -194,15 +195,15 @@ CONTROLS = {
         {"=headline": "DeepSeek-V3: 0.0000703 GB = 0.0000654 GiB"},
     ),
     "a state of fixed size outweighs the cache of a short text, and not that of a long one": (
-        CacheCalculator(preset="Qwen3-Next-80B", context=1),
-        {"=headline": "Qwen3-Next-80B: 0.0755 GB = 0.0703 GiB", "ratio=Qwen3-Next-80B": "× 96"},
+        CacheCalculator(preset="Qwen3-Next", context=1),
+        {"=headline": "Qwen3-Next: 0.0755 GB = 0.0703 GiB", "ratio=Qwen3-Next": "× 96"},
         sets(context=262144),
         {
             "=formula": "12 layers × 2 × 2 heads × 256 × 262,144 tokens × 1 text × 2 bytes + 36 layers × 524,288 × "
             "1 text × 4 bytes = 6,517,948,416 bytes"
         },
         {"said~": "It keeps 2 of 16 heads and a state of fixed size in 36 of 48 layers;"},
-        ("field=batch := 2", {"=headline~": "Qwen3-Next-80B: 13.0 GB"}),
+        ("field=batch := 2", {"=headline~": "Qwen3-Next: 13.0 GB"}),
     ),
     "the summary gives the reason": (
         CacheCalculator(batch=2),
