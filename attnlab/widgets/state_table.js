@@ -71,7 +71,7 @@ export default widget("state_table", "A state that is written and overwritten",
     h("tbody", {}, range(d_k, (r) => h("tr", {}, key[r], cells[r]))),
     h("tfoot", {}, feet.map(({ row }) => row)));
 
-  // All pairs: what was stored, what is recalled now, and how far the two are apart.
+  // All pairs: the value that was written, the one that its key recalls now, and how far the two are apart.
   const rows = names.map((name, i) => {
     const note = h("span", { class: "st-old", "data-value": `note-${i}` });
     const label = h("th", { scope: "row" }, name, note, h("small", { class: "st-its-key" }, vector(keys[i])));

@@ -84,7 +84,7 @@ class StateTable(CourseWidget):
         return table
 
     def picture(self):
-        """The state after `step` pairs, and for each pair what was stored and what is recalled."""
+        """The state after `step` pairs, and for each pair its value beside the one that its key recalls."""
         from matplotlib.figure import Figure
 
         table, recalled = self.table(), np.array(self.key_rows) @ self.table()
