@@ -64,11 +64,11 @@ def earlier() -> dict:
 
 
 def cells() -> list[str]:
-    """The code of the page's section, up to the cells that print, without what comes from other chapters."""
+    """The code of the page's section, without the cells that print or draw and what comes from other chapters."""
     page = (ROOT / "chapters" / "todays_models.md").read_text("utf-8")
     section = re.split(r"^## ", page.partition("(small_models)=\n## ")[2], flags=re.M)[0]
     found = re.findall(r"^```\{code-cell\}\n((?:^:[^\n]*\n)*)(.*?)^```$", section, flags=re.M | re.S)
-    return [code for options, code in found if "print(" not in code and "attnlab.mine" not in code]
+    return [code for _, code in found if not any(text in code for text in ("print(", "attnlab.mine", "plt."))]
 
 
 def wired(parts: dict, *edits: tuple[str, str]) -> dict:
@@ -322,6 +322,30 @@ def test_a_small_model_has_few_weights_and_large_logits(name):
     assert 10_000 < sum(array.size for array in small.weights.values()) < 20_000
     assert small.logits.shape == (*small.ids.shape, small.config["vocab_size"]) and small.logits.dtype == np.float32
     assert np.abs(small.logits).max() > 5 and small.ids.shape[1] > 2 * small.config.get("sliding_window", 0)
+
+
+def test_the_picture_has_the_norms_and_the_traits_of_each_model(right):
+    page = (ROOT / "chapters" / "todays_models.md").read_text("utf-8")
+    space = dict(right)
+    exec(re.search(r"^def parts_of.*?(?=^def box)", page, flags=re.M | re.S)[0], space)
+    drawn = {name: space["parts_of"](data.small_model(name)) for name in NAMES}
+    norms = {name: [(before, after) for _, before, _, after in parts] for name, parts in drawn.items()}
+    assert norms == dict.fromkeys(NAMES, [(True, False)] * 2) | {
+        "gemma3": [(True, True)] * 2,
+        "olmo2": [(False, True)] * 2,
+    }
+    assert {name: [traits for _, _, traits, _ in parts] for name, parts in drawn.items()} == {
+        "llama3": [["slower pairs"], []],
+        "qwen3": [["q, k normed"], []],
+        "gemma3": [["q, k normed", "window\nin 2 of 3 layers"], []],
+        "olmo2": [["q, k normed,\nall heads"], []],
+        "gpt_oss": [["sink", "window\nin 1 of 2 layers"], ["2 of 5 experts"]],
+        "deepseek_v3": [["latent"], ["3 of 7 experts", "shared expert"]],
+        "qwen3_next": [
+            ["q, k normed", "partly rotated", "output gate", "state\nin 3 of 4 layers"],
+            ["2 of 5 experts", "shared expert", "with a gate"],
+        ],
+    }
 
 
 def test_another_name_is_refused():
