@@ -88,7 +88,7 @@
     const loaded = await Promise.all(first.map(async ([id, score]) => ({ score, ...(await found.get(id).data()) })));
     const hits = (text) => { // a word in another form is worth less
       const own = split(text ?? ""), stems = own.map(stem);
-      const worth = (word) => (own.includes(word) ? 1 : stems.includes(stem(word)) ? 0.4 : 0);
+      const worth = (word) => (own.includes(word) ? 1 : stems.includes(stem(word)) ? 0.2 : 0);
       return wanted.reduce((sum, word) => sum + rarity.get(word) * worth(word), 0) / total;
     };
     return loaded
