@@ -35,7 +35,7 @@ def run(student: str, to: Path, name: str | None = None, course: Path | None = N
         known = [one.id for one in scores.students(gradebook)]
         if student not in known:
             raise CourseError(f"the gradebook has no student {student!r}")
-        found = [scores.read(gradebook, assignment.name) for assignment in gradebook.assignments]
+        found = [scores.read(gradebook, str(assignment.name)) for assignment in gradebook.assignments]
     chapters, waiting = [], []
     for one in sorted(found, key=lambda one: one.assignment):
         submission = one.submissions.get(student)
