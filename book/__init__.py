@@ -23,6 +23,8 @@ def steps() -> dict:
         page_weight,
         search,
         sitemap,
+        theme_styles,
+        widget_files,
     )
 
     return {
@@ -79,9 +81,11 @@ def steps() -> dict:
             live_model.copy,
             answers.copy,
             fonts.write_fonts,  # when the pages are written
+            widget_files.share,  # after the fonts, which hold the letters of these texts as well
             not_found.begin_at_the_root,
             sitemap.write,
             search.index_site,  # when the pages are final
+            theme_styles.drop_unused,
             page_weight.check,  # when all files are there
             leaks.check_site,
         ],

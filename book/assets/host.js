@@ -36,6 +36,13 @@
     Object.is(a, b) ||
     (!(a instanceof DataView) && !(b instanceof DataView) && JSON.stringify(a) === JSON.stringify(b));
 
+  // The module and the style of a saved widget: in the state, or in a file that pages share (book/site/widget_files.py).
+  function textsOf(state) {
+    if (!state._files) return state;
+    const { after, _esm, _css } = self.widgetFiles[state._files], begin = self.widgetFiles[after];
+    return begin ? { _esm: begin._esm + _esm, _css: begin._css + _css } : { _esm, _css };
+  }
+
   // The object that anywidget calls the model. All views of one model share it, so they stay in step.
   function makeModel(all) {
     const listeners = new Map();
@@ -95,7 +102,7 @@
       models.set(id, (async () => {
         const model = makeModel(inAddress ? fromAddress(values(saved)) : values(saved));
         if (inAddress) toAddress(model, saved);
-        const exported = (await load(saved.state._esm)).default;
+        const exported = (await load(textsOf(saved.state)._esm)).default;
         const widget = typeof exported === "function" ? await exported() : exported;
         await widget.initialize?.({ model, signal: new AbortController().signal });
         return { model, widget };
@@ -105,7 +112,7 @@
   }
 
   async function mount(el, id, saved) {
-    const css = saved.state._css;
+    const css = textsOf(saved.state)._css;
     if (css && !styles.has(css)) {
       styles.add(css);
       document.head.append(Object.assign(document.createElement("style"), { textContent: css }));
@@ -144,7 +151,7 @@
     for (const script of document.querySelectorAll(`script[type="${TYPE}view+json"]`)) {
       const id = JSON.parse(script.textContent).model_id;
       const saved = state[id];
-      if (!saved?.state._esm) continue;
+      if (!saved?.state._esm && !saved?.state._files) continue;
       const el = document.createElement("div");
       el.className = "widget-view";
       // Reserved, so that text does not jump: for the widget, and for its questions, by the lines of the longest.

@@ -41,7 +41,7 @@ def write_fonts(app, exception) -> None:
         return
     logging.getLogger("fontTools").setLevel("WARNING")  # below that it logs every table
     out = Path(app.outdir)
-    pages = [page.read_text("utf-8") for page in out.rglob("*.html")]
+    pages = [page.read_text("utf-8") for page in [*out.rglob("*.html"), *(out / "_static" / "widgets").glob("*.js")]]
     for name, file in TEXT.items():
         write(text(file, set("".join(map(html.unescape, pages)))), out / "_static" / name)
     shown = set("".join(letters(page) for page in pages))

@@ -15,7 +15,7 @@ from urllib.parse import unquote, urlsplit
 
 from sphinx.util import logging
 
-BUDGET = 500_000  # bytes
+BUDGET = 400_000  # bytes
 PACKED = {".woff", ".woff2", ".png", ".jpg", ".jpeg", ".gif", ".webp"}  # servers do not compress these again
 IN_STYLES = re.compile(r"""(?:url\(\s*|@import\s+(?!url))["']?([^"');\s]+)""")
 

@@ -18,7 +18,8 @@ SAVED = """async () => {
   const found = [];
   for (const script of document.querySelectorAll(`script[type="${type}view+json"]`)) {
     const { state, buffers = [] } = structuredClone(all[JSON.parse(script.textContent).model_id]);
-    const url = URL.createObjectURL(new Blob([state._esm], { type: "text/javascript" }));
+    const { after, _esm } = self.widgetFiles?.[state._files] ?? state, begin = self.widgetFiles?.[after]?._esm ?? "";
+    const url = URL.createObjectURL(new Blob([begin, _esm], { type: "text/javascript" }));
     const { compute } = await import(url);
     const given = { ...state };
     for (const { path, data } of buffers) {

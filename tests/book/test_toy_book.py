@@ -103,7 +103,7 @@ def test_a_planted_answer_stops_the_build_and_too_heavy_a_page_is_a_warning(agai
     (again / "chapters/toy.md").write_text(planted)
     log = toy.build(again, works=False)
     assert "chapters/toy.html: leaks solutions/toy.py:6" in log
-    assert "WARNING: index.html transfers" in log and "heaviest files: _images/noise.png 500,000, " in log
+    assert "WARNING: index.html transfers" in log and "heaviest files: _images/noise.png 400,000, " in log
 
 
 @pytest.mark.long
