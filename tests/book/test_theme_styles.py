@@ -53,3 +53,13 @@ def test_a_class_that_only_a_script_sets_counts(tmp_path):
     theme_styles.drop_unused(App(tmp_path), None)
     assert (styles / "theme.css").read_text("utf-8") == ".one{a:b}.two{a:b}"
     assert (tmp_path / "_static" / "book.css").read_text("utf-8") == ".three{a:b}"  # our own is as we wrote it
+
+
+def test_the_arrow_of_a_tooltip_stays(tmp_path):
+    (tmp_path / "_static" / "styles").mkdir(parents=True)
+    sheet = tmp_path / "_static" / "styles" / "theme.css"
+    (tmp_path / "index.html").write_text('<button data-bs-toggle="tooltip">', "utf-8")
+    (tmp_path / "_static" / "a.js").write_text('tip.className = "tooltip-arrow"', "utf-8")
+    sheet.write_text(".bs-tooltip-auto[data-popper-placement^=top] .tooltip-arrow,.bs-tooltip-top{a:b}", "utf-8")
+    theme_styles.drop_unused(App(tmp_path), None)
+    assert sheet.read_text("utf-8") == ".bs-tooltip-auto[data-popper-placement^=top] .tooltip-arrow{a:b}"
