@@ -80,8 +80,8 @@ def steps() -> dict:
             slim_pages.drop_files,
             live_model.copy,
             answers.copy,
-            fonts.write_fonts,  # when the pages are written
-            widget_files.share,  # after the fonts, which hold the letters of these texts as well
+            widget_files.share,  # when the pages are written
+            fonts.write_fonts,  # after it: pages hold the letters of widgets' code as escapes of JSON
             not_found.begin_at_the_root,
             sitemap.write,
             search.index_site,  # when the pages are final

@@ -112,12 +112,12 @@
   }
 
   async function mount(el, id, saved) {
-    const css = textsOf(saved.state)._css;
-    if (css && !styles.has(css)) {
-      styles.add(css);
-      document.head.append(Object.assign(document.createElement("style"), { textContent: css }));
-    }
     try {
+      const css = textsOf(saved.state)._css;
+      if (css && !styles.has(css)) {
+        styles.add(css);
+        document.head.append(Object.assign(document.createElement("style"), { textContent: css }));
+      }
       const { model, widget } = await open(id, saved);
       mounted.add(model);
       await widget.render({ model, el, signal: new AbortController().signal });

@@ -1,7 +1,7 @@
 """Move the code and the style of widgets out of the pages into files that all pages share.
 
 A widget's state, as a notebook saves it, holds the widget's whole module and style sheet, in each page and for each
-view anew. Here both become one script in `_static/widgets`, named by a hash of what it holds, and the state keeps that
+view. Here both become one script in `_static/widgets`, named by a hash of what it holds, and the state keeps that
 name: `host.js` looks it up. What all widgets of the course begin with is a file of its own. Such a script can be loaded
 from the file system as well, where a module could not.
 """

@@ -3,8 +3,11 @@
 import json
 import re
 
+from fontTools.ttLib import TTFont
+
+import book
 from attnlab import widgets
-from book.site import widget_files
+from book.site import fonts, widget_files
 
 TYPE = "application/vnd.jupyter.widget-"
 
@@ -20,11 +23,15 @@ def page_of(*models):
 
 
 def states(page):
-    return [one["state"] for one in json.loads(widget_files.STATE.search(page)[2])["state"].values()]
+    found = widget_files.STATE.search(page)
+    assert found
+    return [one["state"] for one in json.loads(found[2])["state"].values()]
 
 
 def content(file):
-    return json.loads(re.fullmatch(r"\(self\.widgetFiles \?\?= \{\}\)\[\"\w+\"\] = (.*);\n", file)[1])
+    found = re.fullmatch(r"\(self\.widgetFiles \?\?= \{\}\)\[\"\w+\"\] = (.*);\n", file)
+    assert found
+    return json.loads(found[1])
 
 
 WIDGET = {"_esm": 'export default "−</script>"', "_css": ".a { color: red }", "head": 3, "maps": [0.1, 1e-9]}
@@ -78,3 +85,14 @@ def test_a_second_build_changes_nothing_and_what_no_page_uses_goes(tmp_path):
     (tmp_path / "two.html").write_text(page_of(WIDGET), "utf-8")
     widget_files.share(App(tmp_path), None)
     assert len(list((tmp_path / widget_files.FOLDER).iterdir())) == 1
+
+
+def test_the_fonts_of_a_first_build_hold_the_letters_of_the_files(tmp_path):
+    (tmp_path / "_static" / "styles").mkdir(parents=True)
+    (tmp_path / "_static" / "vendor/fontawesome/webfonts").mkdir(parents=True)
+    (tmp_path / "one.html").write_text(page_of({**WIDGET, "_esm": 'export default "x₂"'}), "utf-8")
+    for step in book.steps()["build-finished"]:
+        if step in (widget_files.share, fonts.write_fonts):
+            step(App(tmp_path), None)
+    for name in fonts.TEXT:
+        assert ord("₂") in (TTFont(tmp_path / "_static" / name).getBestCmap() or {})
