@@ -45,9 +45,13 @@ class CpuDeadline:
     LOOK = 0.25  # seconds between two checks
 
     def __init__(self, seconds: float, last: float, spent: Callable[[], tuple[float, float]]):
-        self._seconds, self._spent, self._first = seconds, spent, None
+        self._seconds, self._end, self._spent, self._first = seconds, last, spent, None
+        self.begin_to_wait()
+
+    def begin_to_wait(self) -> None:
+        """Wait for the next of several replies: only processor time adds up, since the process has slept meanwhile."""
         self._begin = time.monotonic()
-        self._last = min(last, self._begin + WALL * seconds)
+        self._last = min(self._end, self._begin + WALL * self._seconds)
 
     def left(self) -> float:
         """Seconds to wait before the next check; 0 when the deadline has passed."""
@@ -147,3 +151,14 @@ def checked_outcome(reply: dict[str, Any]) -> Outcome:
     elif set(reply) == {"value"}:
         return {"value": reply["value"]}
     raise NoAnswer(reasons.NO_FORM)
+
+
+def checked_verdict(reply: dict[str, Any]) -> dict[str, Any]:
+    """Check that a reply is a verdict of a test, and shorten its words. Raises NoAnswer."""
+    found = reply.get("verdict")
+    if set(reply) != {"verdict"} or not isinstance(found, dict) or not isinstance(found.get("accepted"), bool):
+        raise NoAnswer(reasons.NO_FORM)
+    if found["accepted"]:
+        return {"accepted": True, "error": None}
+    error = checked_outcome({"error": found.get("error")})
+    return {"accepted": False, **error}

@@ -30,6 +30,7 @@ from attnlab.checking import codec, schema
 from attnlab.checking.judge import Report, no_answer
 from autograder.grading import reasons, sanitize
 from autograder.grading.channel import Channel, CpuDeadline, Died, NoAnswer, OutOfTime
+from autograder.grading.hunting import HuntAnswer
 from autograder.grading.questions import Answer, ProcessLost, material_of
 from autograder.grading.results import Flag
 from autograder.sandbox import bubblewrap, fork_client, usage
@@ -37,6 +38,7 @@ from autograder.sandbox.limits import MAX_DATA, MAX_MARKUP, MAX_OUTPUTS, MAX_TEX
 from course import prerequisites
 from course.cells import new_output
 from course.kit.exercise import Exercise
+from course.kit.hunt import Hunt
 
 GRACE = 5.0  # for a cell that was interrupted
 SLOW = 10.0  # seconds, see `Evaluated.is_slow`
@@ -129,7 +131,7 @@ class _Evaluation:
         self.confine = confine or (bubblewrap.Jail if bubblewrap.ensure() else bubblewrap.Unconfined)
         self.warm = self.confine is bubblewrap.Jail and many and fork_client.wanted()
         self.answers = {
-            cell.check: Answer(
+            cell.check: (HuntAnswer if isinstance(exercises[cell.check], Hunt) else Answer)(
                 exercises[cell.check],
                 material(cell.check),
                 times.case,
@@ -386,7 +388,17 @@ class Snapshot:
         """seconds: of processor time; last: the moment at which to give up; most: bytes of the answer
 
         Raises OutOfTime, Died, or NoAnswer for a reply that is not an answer."""
-        try:
-            return self._channel.ask(message, self._session.cpu_deadline(seconds, last), most)
-        except Died as died:
-            raise Died(self._session.how_it_ended() if self._is_session else str(died)) from None
+        return self.conversation(seconds, last, most)(message)
+
+    def conversation(self, seconds: float, last: float, most: int) -> Callable[[Any], dict[str, Any]]:
+        """A function that asks, for several messages in the time of one question; the rest is as in `ask`."""
+        limit = self._session.cpu_deadline(seconds, last)
+
+        def talk(message) -> dict[str, Any]:
+            limit.begin_to_wait()
+            try:
+                return self._channel.ask(message, limit, most)
+            except Died as died:
+                raise Died(self._session.how_it_ended() if self._is_session else str(died)) from None
+
+        return talk

@@ -7,6 +7,7 @@ NOT_COPIED = "its process could not be copied: it had used up what processes it 
 CHANGED = "it had changed when it was tested again"
 NO_FORM = "the answer did not have the required form"
 TOO_LARGE = "too much data: the answer is far larger than a right one"
+SLOW_CALLS = "the calls of the test took too much time together"
 LATE = "there was no answer in time"
 CLOSED = "the process closed its channel before it answered"
 ENDED = "the process ended before it answered"

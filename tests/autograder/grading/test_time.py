@@ -131,6 +131,18 @@ def test_patience_ends_by_what_was_computed(clock, computes, waits, ends):
     assert ends - 2 < clock[0] <= ends + 1
 
 
+def test_time_between_two_replies_is_not_sleep_and_processor_time_adds_up(clock):
+    computed = [0.0]
+    patience = CpuDeadline(10, last=1000, spent=lambda: (computed[0], 0.0))
+    for _ in range(3):
+        clock[0] += 30  # in which the process waits for us
+        patience.begin_to_wait()
+        clock[0], computed[0] = clock[0] + 1, computed[0] + 1
+        assert patience.left() > 0
+    clock[0], computed[0] = clock[0] + 9, computed[0] + 9
+    assert patience.left() == 0
+
+
 def test_patience_ends_at_a_moment_in_any_case(clock):
     patience = CpuDeadline(10, last=3, spent=lambda: (0.0, 0.0))
     assert patience.left() <= 3

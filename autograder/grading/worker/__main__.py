@@ -1,4 +1,4 @@
-"""The process of `worker.Grader`. Run as `python -m autograder.grading.worker_main SOCKET PARENT`.
+"""The process of `worker.Grader`. Run as `python -m autograder.grading.worker SOCKET PARENT`.
 
 An order is JSON {"many", "failed", "new"}, then, where that is new, what is common to the assignment, then the
 submission; each is one message, and nothing in it is executed.

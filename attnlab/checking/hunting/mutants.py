@@ -10,6 +10,7 @@ import ast
 import textwrap
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import Any
 
 
 @dataclass(frozen=True)
@@ -105,7 +106,8 @@ def _lines_that_differ(before: str, after: str) -> tuple[str, str]:
     end = 0
     while end < min(len(one), len(other)) - start and one[-1 - end] == other[-1 - end]:
         end += 1
-    return tuple("\n".join(line.strip() for line in lines[start : len(lines) - end]) for lines in (one, other))
+    texts = ["\n".join(line.strip() for line in lines[start : len(lines) - end]) for lines in (one, other)]
+    return texts[0], texts[1]
 
 
 # What a node may become. Each function yields the kind of a change and the node that takes the place.
@@ -133,7 +135,7 @@ OPERATORS = {
     ast.Or: [ast.And],
 }
 COMMUTE = (ast.Add, ast.Mult, ast.BitAnd, ast.BitOr)
-NEIGHBOURS = [
+NEIGHBORS = [
     group.split()
     for group in (
         "max min, amax amin, argmax argmin, maximum minimum, sin cos, exp exp2 expm1, log log2 log1p, sum mean, "
@@ -186,7 +188,8 @@ def _other_statements(node, scope):
         names = [n.id for target in node.targets for n in ast.walk(target) if isinstance(n, ast.Name)]
         if all(name == "self" or scope.bound.count(name) > 1 for name in names):
             yield "statement dropped", ast.Pass()
-        first, value = node.targets[0], node.value
+        first: Any = node.targets[0]
+        value = node.value
         for i in range(len(first.elts) - 1 if isinstance(first, ast.Tuple) and not isinstance(value, ast.Tuple) else 0):
             yield "items exchanged", ast.Assign([ast.Tuple(_exchanged(first.elts, i), first.ctx)], value, lineno=1)
     elif not isinstance(node, (ast.FunctionDef, ast.ClassDef, ast.Pass)) and not _is_super(node):
@@ -233,7 +236,7 @@ def _of_choice(node, scope):
 
 def _of_name(node, scope):
     if isinstance(node.ctx, ast.Load):
-        yield from (("neighbour", ast.Name(other, node.ctx)) for other in _neighbours(node.id))
+        yield from (("neighbor", ast.Name(other, node.ctx)) for other in _neighbors(node.id))
         kind = scope.kinds.get(node.id)
         others = [other for other, its in scope.kinds.items() if its == kind and other != node.id]
         yield from (("name", ast.Name(other, node.ctx)) for other in others)
@@ -244,15 +247,15 @@ def _of_attribute(node, scope):
         yield "transpose", node.value
     if node.attr == "inf":
         yield "finite", _literal(1e9)
-    yield from (("neighbour", ast.Attribute(node.value, other, node.ctx)) for other in _neighbours(node.attr))
+    yield from (("neighbor", ast.Attribute(node.value, other, node.ctx)) for other in _neighbors(node.attr))
     if isinstance(node.ctx, ast.Load) and node.attr in scope.attributes:  # such as W_q and W_k
         for other in scope.attributes:
             if other != node.attr and other.split("_")[0] == node.attr.split("_")[0]:
                 yield "name", ast.Attribute(node.value, other, node.ctx)
 
 
-def _neighbours(name: str) -> list[str]:
-    return [other for group in NEIGHBOURS if name in group for other in group if other != name]
+def _neighbors(name: str) -> list[str]:
+    return [other for group in NEIGHBORS if name in group for other in group if other != name]
 
 
 def _of_constant(node, scope):
@@ -267,11 +270,13 @@ def _of_subscript(node, scope):
 
 
 def _of_slice(node, scope):
-    for part in ("lower", "upper", "step"):
-        bound = getattr(node, part)
+    bounds = [node.lower, node.upper, node.step]
+    for i, bound in enumerate(bounds):
         if bound is not None:
             others = [None] if _number(bound) is not None else [None, *_shifted(bound)]
-            yield from (("slice bound", ast.Slice(**{**vars(node), part: other})) for other in others)
+            for other in others:
+                lower, upper, step = [*bounds[:i], other, *bounds[i + 1 :]]
+                yield "slice bound", ast.Slice(lower, upper, step)
 
 
 def _shifted(node):

@@ -119,7 +119,7 @@ class Grader:
         own, other = socket.socketpair()
         with other:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "autograder.grading.worker_main", str(other.fileno()), str(os.getpid())],
+                [sys.executable, "-m", "autograder.grading.worker", str(other.fileno()), str(os.getpid())],
                 pass_fds=[other.fileno()],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
