@@ -20,6 +20,7 @@ from pathlib import Path
 from attnlab.checking import codec, diagnosis, library_calls
 from attnlab.checking.compare import difference
 from attnlab.checking.formatting import kind_of
+from attnlab.checking.hunting import examination
 from attnlab.checking.judge import Report, error_words, judge, no_answer, smallest_first
 from attnlab.checking.observe import describe_error, outcome_of, source_file
 from attnlab.checking.probes.base import is_error
@@ -59,6 +60,8 @@ def report_on(answer) -> tuple[Report, list[str]]:
 
 def report_of(answer, material: Material) -> tuple[Report, list[str]]:
     """The report on a live object as the answer to one exercise, and sentences to be shown above it."""
+    if "hunt" in material:
+        return examine(answer, material), []
     problem, notices = signature_problem(answer, material), []
     outcomes = None if problem else outcomes_of(answer, material)
     report = judge(material, outcomes) if outcomes else no_answer(material, problem)
@@ -71,7 +74,17 @@ def report_of(answer, material: Material) -> tuple[Report, list[str]]:
 def examine(answer, material: dict, show_cases: bool = True) -> Report:
     """The report on a live object, run here in this process."""
     problem = signature_problem(answer, material)
+    if "hunt" in material and not problem:
+        name = material["hunt"]["of"]
+        with _silence():
+            return examination.examine(answer, material, _own(answer, name), material_of(name))
     return no_answer(material, problem) if problem else judge(material, outcomes_of(answer, material), show_cases)
+
+
+def _own(test, name: str):
+    """The answer of that name in the notebook of a test, or None."""
+    own = getattr(inspect.unwrap(test), "__globals__", {}).get(name)
+    return own if callable(own) else None
 
 
 def outcomes_of(answer, material: Material) -> list[list[Outcome]]:
@@ -167,7 +180,10 @@ def _raised(answer, material: dict, outcomes) -> str | None:
             if came != wanted:
                 with _silence(), TimeLimit() as limit:
                     again = _observe(answer, prop | {"probe": "call"}, prop["cases"][c], limit)
-                return f'In "{prop["title"]}", {error_words(again["error"])}.' if "error" in again else None
+                words = error_words(again["error"]) if "error" in again else ""
+                if wanted != "nothing" and "refuses an input" in words:
+                    break  # it is right to refuse, by another exception
+                return f'In "{prop["title"]}", {words}.' if words else None
     return None
 
 
@@ -331,6 +347,12 @@ def exercises() -> list[str]:
 def material_of(name: str) -> dict:
     """Load the data of one exercise."""
     return filled_in(codec.unpack((CHECKS / f"{name}.gz").read_bytes()))
+
+
+def hunted_by(name: str) -> list[str]:
+    """The exercise whose implementations a test is tried on, if an exercise is a test."""
+    hunt = material_of(name).get("hunt") if name in exercises() else None
+    return [hunt["of"]] if hunt else []
 
 
 def filled_in(made: Material) -> Material:

@@ -45,6 +45,7 @@ DECIDES_POINTS = (
 )
 # They measure, format or declare types, and decide nothing.
 NOT_FOLLOWED = ("attnlab.checking.meter", "attnlab.checking.formatting", "attnlab.checking.schema")
+HUNTING = "autograder.grading.hunting"  # decides the points of hunts
 EXERCISES = "course.exercises"
 KIT = "course.kit.exercise"
 PROBES = "attnlab.checking.probes"
@@ -61,6 +62,8 @@ def data_stamp(stem: str, name: str) -> str:
 def grade_stamp(stem: str, name: str) -> str:
     """A hash of the code that the points of one exercise depend on."""
     parts = [data_stamp(stem, name), *map(_whole, DECIDES_POINTS)]
+    if _hunts(f"{EXERCISES}.{stem}", name):
+        parts.append(_whole(HUNTING))
     return hashlib.sha256("".join(parts).encode()).hexdigest()[:20]
 
 
@@ -85,7 +88,7 @@ def _slice(module: str, name: str) -> Iterator[str]:
 def _needed(module: str, name: str) -> dict[str, set[int]]:
     """The statements about a name and all that they need, by module."""
     chosen: dict[str, set[int]] = defaultdict(set)
-    waiting = [(module, index) for index in _about(module, name)]
+    waiting = [(module, index) for each in (name, *_hunts(module, name)) for index in _about(module, each)]
     while waiting:
         place, index = waiting.pop()
         if index not in chosen[place]:
@@ -94,12 +97,30 @@ def _needed(module: str, name: str) -> dict[str, set[int]]:
     return chosen
 
 
+def _hunts(module: str, name: str) -> list[str]:
+    """The exercise whose implementations an exercise hunts in, if it is a hunt."""
+    return [of for statement in _module(module).statements if name in statement.binds and (of := _hunted(statement))]
+
+
+def _hunted(statement: code_slice.Statement) -> str | None:
+    """The exercise that a statement declares a hunt for, or None."""
+    call = statement.node.value if isinstance(statement.node, ast.Assign) else None
+    if not isinstance(call, ast.Call) or ast.unparse(call.func) != "Hunt":
+        return None
+    return next(ast.unparse(word.value) for word in call.keywords if word.arg == "of")
+
+
 def _about(module: str, name: str) -> list[int]:
-    """The statements of a module that bind a name, or that use it at their top level, as decorators and calls do."""
+    """The statements of a module that bind a name, or that use it at their top level, as decorators and calls do.
+
+    The declaration of a hunt is not about the exercise that it hunts in.
+    """
     return [
         index
         for index, statement in enumerate(_module(module).statements)
-        if name in statement.binds or any(isinstance(n, ast.Name) and n.id == name for n in _outside_bodies(statement))
+        if name in statement.binds
+        or _hunted(statement) != name
+        and any(isinstance(n, ast.Name) and n.id == name for n in _outside_bodies(statement))
     ]
 
 

@@ -99,3 +99,75 @@ def quantize_cache(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     scale = wide.abs().amax(dim=-1, keepdim=True) / 127
     codes = (wide / scale.where(scale > 0, 1.0)).round()  # a row of zeros has the scale 0
     return codes.to(torch.int8), scale.to(x.dtype)
+
+
+def test_KVCache(KVCache) -> None:
+    """Accept an implementation of KVCache by returning, reject it by raising."""
+
+    def new(heads=2, n=1, d_k=3, d_v=2, batch=1, dtype=torch.float32):
+        return (torch.randn(batch, heads, n, d_k).to(dtype), torch.randn(batch, heads, n, d_v).to(dtype))
+
+    def holds(cache, given, said):
+        wanted = [torch.cat(parts, dim=2) for parts in zip(*given)]
+        assert len(said) == 2
+        for one, other in zip(said, wanted):
+            assert one.shape == other.shape, "the shape of what is returned"
+            assert one.dtype == other.dtype, "the dtype of what came"
+            assert torch.equal(one, other), "what is returned is not what came"
+        assert len(cache) == wanted[0].shape[2], "len(cache) counts the tokens"
+
+    for sizes in (
+        {},
+        {"batch": 3, "heads": 1},
+        {"d_k": 2, "d_v": 5},
+        {"dtype": torch.bfloat16},
+        {"dtype": torch.float64},
+    ):
+        cache, given = KVCache(), []
+        assert len(cache) == 0, "a new cache is empty"
+        for n in (3, 1, 2, 1, 1, 4, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1):
+            k, v = new(n=n, **sizes)
+            before = k.clone(), v.clone()
+            given.append(before)
+            holds(cache, given, cache.append(k, v))
+            assert torch.equal(k, before[0]) and torch.equal(v, before[1]), "an input was changed"
+        assert cache.reset() is None, "reset returns nothing"
+        assert len(cache) == 0, "reset forgets everything"
+        other = new(heads=4, n=2, d_k=1, d_v=7, batch=2)
+        holds(cache, [other], cache.append(*other))
+    one, two = KVCache(), KVCache()
+    first, second = new(), new(n=2)
+    one.append(*first)
+    assert len(two) == 0, "two caches share what they hold"
+    holds(two, [second], two.append(*second))
+    more = new(n=3)
+    holds(one, [first, more], one.append(*more))
+    zeros = tuple(torch.zeros_like(each) for each in new(n=2))
+    holds(one, [first, more, zeros], one.append(*zeros))
+    cache, given = KVCache(), []
+    for n in (1, 2000, 1300, 1, 2000):
+        given.append(new(heads=1, n=n, d_k=1, d_v=1))
+        holds(cache, given, cache.append(*given[-1]))
+    # What does not fit is refused, and changes nothing.
+    wrong = [
+        new(batch=2),
+        new(heads=3),
+        new(heads=1),
+        new(d_k=4),
+        new(d_v=3),
+        new(d_v=1),
+        (new()[0], new(batch=2)[1]),
+        (new(batch=2)[0], new()[1]),
+    ]
+    for pair in wrong:
+        cache, held = KVCache(), new(n=2)
+        cache.append(*held)
+        try:
+            cache.append(*pair)
+        except (ValueError, RuntimeError):
+            pass
+        else:
+            raise AssertionError("sizes that differ from those held were not refused")
+        assert len(cache) == 2, "a refused append has changed the cache"
+        after = new()
+        holds(cache, [held, after], cache.append(*after))

@@ -119,3 +119,85 @@ def patch_head(
             with mixing.register_forward_pre_hook(hook):
                 patched = model(text)
     return patched
+
+
+def test_sample(sample) -> None:
+    """Accept an implementation of sample by returning, reject it by raising."""
+
+    def shares(logits, n=2000, **limits):
+        """How often each token was drawn from one row of logits."""
+        source, rows, counts = torch.Generator().manual_seed(0), 400, torch.zeros(len(logits))
+        for _ in range(n // rows):
+            drawn = sample(logits.expand(rows, -1).clone(), generator=source, **limits)
+            counts += torch.bincount(drawn, minlength=len(logits))
+        return counts / n
+
+    def close(logits, wanted, **limits):
+        found = shares(logits, **limits)
+        wanted = torch.tensor(wanted) / sum(wanted)
+        assert (found[wanted == 0] == 0).all(), "a token that is left out was drawn"
+        assert ((found - wanted).abs() < 0.06).all(), "tokens were not drawn by their shares"
+
+    logits = torch.tensor([0.1, 0.5, 0.05, 0.3, 0.05]).log()
+    close(logits, [0.1, 0.5, 0.05, 0.3, 0.05])
+    close(logits - 100, [0.1, 0.5, 0.05, 0.3, 0.05])
+    close(logits, [x**2 for x in (0.1, 0.5, 0.05, 0.3, 0.05)], temperature=0.5)
+    close(logits, [x**0.5 for x in (0.1, 0.5, 0.05, 0.3, 0.05)], temperature=2.0)
+    close(logits, [0, 1, 0, 0, 0], temperature=1e-6)
+    close(logits, [0, 1, 0, 0, 0], top_k=1)
+    close(logits, [0, 0.5, 0, 0.3, 0], top_k=2)
+    close(logits, [0.1, 0.5, 0, 0.3, 0], top_k=3)
+    close(logits, [0.1, 0.5, 0.05, 0.3, 0.05], top_k=5)
+    close(logits, [0.1, 0.5, 0.05, 0.3, 0.05], top_k=9)
+    close(logits, [0, 1, 0, 0, 0], top_p=0.3)
+    close(logits, [0, 0.5, 0, 0.3, 0], top_p=0.6)
+    close(logits, [0.1, 0.5, 0, 0.3, 0], top_p=0.85)
+    close(logits, [0.1, 0.5, 0.05, 0.3, 0.05], top_p=1.0)
+    close(logits, [0, 1, 0, 0, 0], top_p=0.001)
+    # After temperature and top_k: the shares are those of what is left.
+    close(logits, [0.1**0.5, 0.5**0.5, 0, 0.3**0.5, 0], temperature=2.0, top_p=0.7)
+    close(logits, [0, 1, 0, 0, 0], top_k=2, top_p=0.6)
+    close(logits, [0, 0.5, 0, 0.3, 0], top_k=2, top_p=0.7)
+    close(logits, [0, 0.25, 0, 0.09, 0], temperature=0.5, top_k=3, top_p=0.85)
+    for shape in [(4,), (1, 4), (3, 4), (2, 3, 4)]:
+        many = torch.randn(shape)
+        before = many.clone()
+        for limits in ({}, {"temperature": 0.0}, {"temperature": 2.0, "top_k": 2}, {"top_p": 0.5}):
+            drawn = sample(many, **limits)
+            assert drawn.shape == many.shape[:-1], "a token for each row"
+            assert drawn.dtype == torch.int64, "tokens are whole numbers"
+        assert torch.equal(many, before), "the logits were changed"
+        for limits in (
+            {"temperature": 0.0},
+            {"temperature": 0},
+            {"top_k": 1},
+            {"temperature": 0.0, "top_k": 2, "top_p": 0.5},
+        ):
+            assert torch.equal(sample(many, **limits), many.argmax(dim=-1)), "the most likely token"
+    close_by = torch.tensor([[1.0, 1.000001, 0.5]]).expand(50, -1)
+    assert (sample(close_by, temperature=0.0) == 1).all(), "at temperature 0 nothing is left to chance"
+    # A sum equal to top_p has reached it: one of two tokens is enough.
+    halves = torch.tensor([[2.0, 2.0, -torch.inf]]).expand(50, -1)
+    assert len(set(sample(halves, top_p=0.5).tolist())) == 1, "one token too many stays"
+    # Rows differ, and each has limits of its own.
+    rows = torch.tensor([[9.0, 0.0, 8.5, -9.0], [0.0, 7.0, -9.0, 7.5]])
+    for limits in ({"top_k": 2}, {"top_p": 0.9}, {}):
+        for _ in range(17):
+            first, second = sample(rows, **limits).tolist()
+            assert first in (0, 2) and second in (1, 3), "the limits of one row were used for another"
+    # One generator: the same seed gives the same tokens, and no other source of random numbers is used.
+    flat = torch.zeros(50, 20)
+    one, other = (sample(flat, generator=torch.Generator().manual_seed(3)) for _ in range(2))
+    assert torch.equal(one, other), "the same seed gave other tokens"
+    source = torch.Generator().manual_seed(3)
+    assert not torch.equal(sample(flat, generator=source), sample(flat, generator=source)), "it draws the same twice"
+    torch.manual_seed(57)
+    wanted = torch.rand(3)
+    torch.manual_seed(57)
+    sample(flat, generator=source)
+    assert torch.equal(torch.rand(3), wanted), "it draws from PyTorch's own generator too"
+    torch.manual_seed(57)
+    one, two = sample(flat), sample(flat)
+    torch.manual_seed(57)
+    assert torch.equal(sample(flat), one) and not torch.equal(one, two), "without a generator it is PyTorch's own"
+    assert len(set(one.tolist())) > 5, "all rows have the same random number"

@@ -76,3 +76,70 @@ def causal_attention(Q: np.ndarray, K: np.ndarray, V: np.ndarray) -> tuple[np.nd
     scores = Q @ np.swapaxes(K, -1, -2) / np.sqrt(Q.shape[-1])
     weights = masked_softmax(scores, causal_mask(Q.shape[-2], K.shape[-2]))
     return weights @ V, weights
+
+
+def test_causal_attention(causal_attention) -> None:
+    """Accept an implementation of causal_attention by returning, reject it by raising."""
+
+    def expected(q, k, v):
+        """One query at a time, with the keys that it may read."""
+        n_q, n_k = len(q), len(k)
+        weights = np.zeros((n_q, n_k))
+        for row in range(n_q):
+            seen = max(0, row + n_k - n_q + 1)
+            if seen:
+                scores = [float(np.dot(q[row], k[j])) / float(np.sqrt(q.shape[1])) for j in range(seen)]
+                powers = [float(np.exp(score - max(scores))) for score in scores]
+                weights[row, :seen] = [power / sum(powers) for power in powers]
+        return weights @ v, weights
+
+    draws = np.random.default_rng(0)
+
+    def compare(Q, K, V):
+        before = [each.copy() for each in (Q, K, V)]
+        output, weights = causal_attention(Q, K, V)
+        leading = np.broadcast_shapes(Q.shape[:-2], K.shape[:-2])
+        assert weights.shape == (*leading, Q.shape[-2], K.shape[-2]), "the shape of the weights"
+        every = np.broadcast_shapes(leading, V.shape[:-2])
+        assert output.shape == (*every, Q.shape[-2], V.shape[-1]), "the shape of the output"
+        for place in np.ndindex(every):
+            one = [np.broadcast_to(each, (*every, *each.shape[-2:]))[place] for each in (Q, K, V)]
+            wanted = expected(*one)
+            np.testing.assert_allclose(output[place], wanted[0], rtol=1e-11, atol=1e-13)
+            given = np.broadcast_to(weights, (*every, *weights.shape[-2:]))[place]
+            np.testing.assert_allclose(given, wanted[1], rtol=1e-11, atol=1e-13)
+        for each, kept in zip((Q, K, V), before):
+            np.testing.assert_array_equal(each, kept, err_msg="an input was changed")
+
+    for n_q, n_k, d_k, d_v in [
+        (1, 1, 2, 2),
+        (4, 4, 4, 3),
+        (3, 3, 3, 3),
+        (2, 5, 4, 2),
+        (1, 4, 3, 1),
+        (5, 2, 2, 3),
+        (4, 1, 1, 2),
+    ]:
+        compare(draws.normal(size=(n_q, d_k)), draws.normal(size=(n_k, d_k)), draws.normal(size=(n_k, d_v)))
+    compare(draws.normal(size=(2, 3, 4)), draws.normal(size=(2, 5, 4)), draws.normal(size=(2, 5, 2)))
+    compare(draws.normal(size=(2, 3, 2, 4)), draws.normal(size=(2, 1, 4, 4)), draws.normal(size=(2, 1, 4, 2)))
+    compare(draws.normal(size=(3, 2)), draws.normal(size=(2, 3, 2)), draws.normal(size=(2, 3, 4)))
+    compare(draws.normal(size=(3, 2)), draws.normal(size=(3, 2)), draws.normal(size=(2, 3, 4)))
+    compare(1000 * draws.normal(size=(3, 4)), draws.normal(size=(3, 4)), draws.normal(size=(3, 2)))
+    compare(draws.normal(size=(3, 4)) - 40, draws.normal(size=(3, 4)) + 40, draws.normal(size=(3, 2)))
+    compare(np.full((3, 2), 1e20), np.full((3, 2), -1e20), draws.normal(size=(3, 2)))
+    compare(np.zeros((3, 2)), draws.normal(size=(3, 2)), draws.normal(size=(3, 2)))
+    compare(draws.normal(size=(2, 3)), np.zeros((4, 3)), draws.normal(size=(4, 2)))
+    whole = draws.integers(-3, 4, size=(3, 3, 4))
+    compare(*whole)
+    compare(whole[0], whole[1], draws.normal(size=(3, 2)))
+    compare(whole[0], draws.normal(size=(3, 4)), draws.normal(size=(3, 2)))
+    compare(draws.normal(size=(2, 4, 3)), draws.normal(size=(2, 2, 3)), draws.normal(size=(2, 2, 3)))
+    compare(np.ones((3, 1)), np.array([[0.0], [1.0], [1e17]]), draws.normal(size=(3, 2)))
+    # A later key is not read at all: a change there, however large, changes nothing before it.
+    Q, K, V = (draws.normal(size=(4, 3)) for _ in range(3))
+    first = causal_attention(Q, K, V)
+    K[3], V[3] = 1e6, -1e6
+    second = causal_attention(Q, K, V)
+    for one, other in zip(first, second):
+        np.testing.assert_array_equal(one[:3], other[:3])

@@ -52,3 +52,55 @@ def interleaved_to_half(w: torch.Tensor, n_heads: int) -> torch.Tensor:
         raise ValueError(f"rows of {tuple(w.shape)} cannot be cut into pairs for {n_heads} heads")
     by_pair = w.reshape(n_heads, -1, 2, w.shape[1])
     return by_pair.transpose(1, 2).reshape(w.shape)
+
+
+def test_apply_rope(apply_rope) -> None:
+    """Accept an implementation of apply_rope by returning, reject it by raising."""
+
+    def expected(x, positions, base):
+        """Number by number, in float64."""
+        half = x.shape[-1] // 2
+        by_number = x.double().clone()
+        for i, position in enumerate(positions.tolist()):
+            for pair in range(half):
+                angle = torch.tensor(position * base ** (-pair / half), dtype=torch.float64)
+                first, second = x[..., i, pair].double(), x[..., i, pair + half].double()
+                by_number[..., i, pair] = first * angle.cos() - second * angle.sin()
+                by_number[..., i, pair + half] = first * angle.sin() + second * angle.cos()
+        return by_number
+
+    source = torch.Generator().manual_seed(0)
+
+    def compare(shape, positions, base=None, dtype=torch.float32, tolerance=2e-5):
+        x = torch.randn(shape, generator=source, dtype=torch.float64).to(dtype)
+        positions = torch.tensor(positions)
+        before = x.clone(), positions.clone()
+        by_number = apply_rope(x, positions) if base is None else apply_rope(x, positions, base)
+        assert by_number.dtype == dtype, "the dtype of x is asked for"
+        assert by_number.shape == x.shape
+        wanted = expected(x, positions, 10000.0 if base is None else base)
+        torch.testing.assert_close(by_number.double(), wanted, rtol=tolerance, atol=tolerance)
+        assert torch.equal(x, before[0]) and torch.equal(positions, before[1]), "an input was changed"
+        return by_number
+
+    compare((1, 2), [0])
+    compare((1, 2), [3])
+    compare((3, 4), [0, 1, 2])
+    compare((3, 6), [5, 0, 7])
+    compare((2, 3, 8), [0, 1, 2])
+    compare((2, 2, 4, 6), [4, 5, 6, 7])
+    compare((4, 4), [1, 2, 3, 4], base=100.0)
+    compare((3, 6), [1, 2, 3], base=2.5)
+    compare((2, 8), [100, 1000], tolerance=2e-4)
+    compare((2, 4), [10, 11], dtype=torch.float64, tolerance=1e-4)
+    compare((3, 8), [1, 2, 3], dtype=torch.bfloat16, tolerance=3e-2)
+    compare((3, 8), [1, 2, 3], dtype=torch.float16, tolerance=4e-3)
+    # Angles are float32 whatever the dtype of x is: position 257 does not exist in bfloat16.
+    compare((2, 8), [257, 513], dtype=torch.bfloat16, tolerance=5e-2)
+    compare((2, 8), [2049, 5001], dtype=torch.float16, tolerance=2e-2)
+    x = torch.ones(2, 4)
+    torch.testing.assert_close(apply_rope(x, torch.tensor([0, 0])), x)
+    first = apply_rope(x, torch.tensor([1, 2]))
+    assert not torch.allclose(apply_rope(x, torch.tensor([3, 5])), first), "something is kept between calls"
+    torch.testing.assert_close(apply_rope(x, torch.tensor([1, 2])), first)
+    torch.testing.assert_close(apply_rope(x, torch.tensor([1, 2]), base=10000.0), first)

@@ -75,3 +75,48 @@ def soft_lookup(query: np.ndarray, keys: np.ndarray, values: np.ndarray) -> np.n
     if keys.shape[1] != len(query):
         raise ValueError(f"the query has width {len(query)}, but the keys have width {keys.shape[1]}")
     return softmax(keys @ query) @ values
+
+
+def test_softmax(softmax) -> None:
+    """Accept an implementation of softmax by returning, reject it by raising."""
+
+    def expected(x, axis):
+        """The definition, row by row, in floats of Python's own."""
+        moved = np.moveaxis(np.asarray(x, dtype=float), axis, -1)
+        rows = []
+        for row in moved.reshape(-1, moved.shape[-1]):
+            top = max(row)
+            powers = [float(np.exp(score - top)) for score in row]
+            rows.append([power / sum(powers) for power in powers])
+        return np.moveaxis(np.array(rows).reshape(moved.shape), -1, axis)
+
+    draws = np.random.default_rng(0)
+    inputs = [
+        (np.array([3.0, 1.0]), -1),
+        (np.array([-2.0, 0.5, 0.0, 1.5]), 0),
+        (np.array([7.0]), -1),
+        *((draws.normal(size=(2, 3, 4)), axis) for axis in (0, 1, 2, -1, -2, -3)),
+        *((draws.normal(size=(3, 3)), axis) for axis in (0, 1)),
+        (draws.normal(size=(3, 1)), 0),
+        (draws.uniform(-9, -8, size=(2, 3)), -1),
+        (np.array([[1, 1, 2], [0, 2, 1]]), -1),
+        (np.array([[1000.0, 999.0], [-1000.0, -1001.0]]), -1),
+        (np.array([[1000.0, 5.0], [-1000.0, 3.0]]), 0),
+        (np.array([0.0, 1000.0, 0.0, 0.0]), -1),
+        (np.array([1000.0, -1000.0]), -1),
+        (np.array([-1000.0, -1002.0]), -1),
+    ]
+    for x, axis in inputs:
+        before = x.copy()
+        weights = softmax(x, axis=axis)
+        assert isinstance(weights, np.ndarray) and weights.dtype.kind == "f", "floats are asked for"
+        assert weights.shape == x.shape, "the shape of x is asked for"
+        np.testing.assert_allclose(weights, expected(x, axis), rtol=1e-12, atol=1e-300)
+        np.testing.assert_array_equal(x, before, err_msg="x was changed")
+    x = draws.normal(size=(3, 3))
+    for each in (x[0], x, draws.normal(size=(3, 3, 3))):
+        np.testing.assert_allclose(softmax(each), expected(each, -1), rtol=1e-12, err_msg="the default of axis is -1")
+    np.testing.assert_allclose(softmax(x, 0), expected(x, 0), rtol=1e-12)
+    first, other = softmax(x), softmax(x + draws.normal(size=(3, 3)))
+    assert not np.allclose(first, other), "something is kept between calls"
+    np.testing.assert_allclose(softmax(x), first, rtol=1e-12)

@@ -777,7 +777,7 @@ def _constant(known):
 
 
 def _nan(known):
-    for name, lost in (("nan", np.isnan), ("inf", np.isinf)):
+    for name, lost in (("nan", np.isnan), ("-inf", np.isneginf), ("inf", np.isposinf), ("inf or -inf", np.isinf)):
         if _all(
             known,
             lambda case, a, b, lost=lost: b.dtype.kind == "f" and lost(b).any() and not lost(a).any(),

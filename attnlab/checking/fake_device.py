@@ -15,9 +15,9 @@ from typing import Any
 
 import torch
 from torch.overrides import TorchFunctionMode
-from torch.utils._pytree import tree_iter, tree_map
+from torch.utils._pytree import tree_map
 
-from attnlab.checking.meter import Mode
+from attnlab.checking.meter import Mode, tensors_in
 
 DEVICE = torch.device("meta")
 _MIX = {"aten::copy_", "aten::_to_copy", "aten::to", "aten::set_"}
@@ -126,12 +126,13 @@ def _as_tensors(index):
 
 def _run(func, args, kwargs):
     name = func._schema.name
-    tensors = [leaf for leaf in tree_iter((args, kwargs)) if isinstance(leaf, torch.Tensor)]
-    there = any(isinstance(leaf, FakeDeviceTensor) for leaf in tensors)
+    tensors = tensors_in([args, kwargs])
+    wrappers = {id(leaf.cpu_tensor): leaf for leaf in tensors if isinstance(leaf, FakeDeviceTensor)}
+    there = bool(wrappers)
     if there and name not in _MIX:
-        asked = [args[0], *args[2:]] if name in _INDEXED and isinstance(args[0], FakeDeviceTensor) else (args, kwargs)
-        for leaf in tree_iter(asked):
-            if isinstance(leaf, torch.Tensor) and not isinstance(leaf, FakeDeviceTensor) and leaf.ndim:
+        indexed = name in _INDEXED and isinstance(args[0], FakeDeviceTensor)
+        for leaf in tensors_in([args[0], args[2:]]) if indexed else tensors:
+            if not isinstance(leaf, FakeDeviceTensor) and leaf.ndim:
                 raise OtherDevice(
                     "Expected all tensors to be on the same device, but found at least two devices, "
                     f"that of the inputs and {leaf.device}!"
@@ -142,18 +143,23 @@ def _run(func, args, kwargs):
         kwargs = {**kwargs, "device": torch.device("cpu") if there else device}
     elif name == "aten::copy_":
         there = isinstance(args[0], FakeDeviceTensor)
-    wrappers = {id(leaf.cpu_tensor): leaf for leaf in tensors if isinstance(leaf, FakeDeviceTensor)}
-    cpu_args, cpu_kwargs = tree_map(
-        lambda leaf: leaf.cpu_tensor if isinstance(leaf, FakeDeviceTensor) else leaf, (args, kwargs)
-    )
-    result = func(*cpu_args, **cpu_kwargs)
+    result = func(*_with_tensors(_cpu_tensor, args), **_with_tensors(_cpu_tensor, kwargs))
     if not there:
         return result
-    return tree_map(
-        lambda leaf: (
-            (wrappers[id(leaf)] if id(leaf) in wrappers else FakeDeviceTensor(leaf))
-            if isinstance(leaf, torch.Tensor)
-            else leaf
-        ),
-        result,
-    )
+    return _with_tensors(lambda leaf: wrappers[id(leaf)] if id(leaf) in wrappers else FakeDeviceTensor(leaf), result)
+
+
+def _cpu_tensor(tensor):
+    return tensor.cpu_tensor if isinstance(tensor, FakeDeviceTensor) else tensor
+
+
+def _with_tensors(change, tree):
+    """The same tree, as `tensors_in` knows it, with each tensor changed."""
+    if isinstance(tree, torch.Tensor):
+        return change(tree)
+    if isinstance(tree, dict):
+        return {key: _with_tensors(change, part) for key, part in tree.items()}
+    if isinstance(tree, (list, tuple)):
+        parts = [_with_tensors(change, part) for part in tree]
+        return parts if isinstance(tree, list) else tuple(parts)
+    return tree

@@ -18,7 +18,6 @@ import torch
 from torch.multiprocessing.reductions import StorageWeakRef
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils._pytree import tree_iter
 
 _PRODUCTS = {"mm": 0, "bmm": 0, "addmm": 1, "baddbmm": 1}  # name -> which tensor is the left factor
 # They move numbers or allocate memory, and compute nothing.
@@ -57,6 +56,20 @@ _MOVES = {
 }
 
 
+_expired = torch.UntypedStorage._expired  # what `StorageWeakRef.expired` calls at last: it is asked millions of times
+
+
+def tensors_in(tree) -> list[torch.Tensor]:
+    """The tensors among an operation's arguments or results, which are nested in tuples, lists and dictionaries alone.
+
+    PyTorch's own functions for trees know many types more, and took most of the time of a check.
+    """
+    if isinstance(tree, torch.Tensor):
+        return [tree]
+    parts = tree.values() if isinstance(tree, dict) else tree if isinstance(tree, (list, tuple)) else ()
+    return [leaf for part in parts for leaf in tensors_in(part)]
+
+
 class Mode(TorchDispatchMode):
     """Sees every operation, without PyTorch's compiler, which would be loaded for the first: 35 MB, and a second."""
 
@@ -81,8 +94,7 @@ class Meter(Mode):
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
         result = func(*args, **(kwargs or {}))
-        given = [value for value in tree_iter((args, kwargs)) if isinstance(value, torch.Tensor)]
-        made = [value for value in tree_iter(result) if isinstance(value, torch.Tensor)]
+        given, made = tensors_in([args, kwargs]), tensors_in(result)
         if not func.is_view:
             self.work += _work(func._schema.name.removeprefix("aten::"), given, made)
         old = {value.untyped_storage()._cdata for value in given}
@@ -98,7 +110,7 @@ class Meter(Mode):
         self._held[storage._cdata] = (StorageWeakRef(storage), size // value.element_size(), size)
         self._sums = (self._sums[0] + size // value.element_size(), self._sums[1] + size)
         if self._sums[0] > self.numbers or self._sums[1] > self.bytes:  # possibly the most so far: count everything
-            self._held = {key: kept for key, kept in self._held.items() if not kept[0].expired()}
+            self._held = {key: kept for key, kept in self._held.items() if not _expired(kept[0].cdata)}
             kept = self._held.values()
             self._sums = sum(count for _, count, _ in kept), sum(size for _, _, size in kept)
             self.numbers, self.bytes = max(self.numbers, self._sums[0]), max(self.bytes, self._sums[1])
@@ -173,7 +185,7 @@ class _CarriedOut(Mode):
         result = func(*args, **(kwargs or {}))
         self.count += 1
         if not func.is_view:
-            self.largest = max([self.largest, *(x.numel() for x in tree_iter(result) if isinstance(x, torch.Tensor))])
+            self.largest = max([self.largest, *(made.numel() for made in tensors_in(result))])
         return result
 
 

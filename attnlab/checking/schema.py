@@ -23,6 +23,7 @@ class Material(TypedDict):
     by_hand: library functions that it must be written without (see `attnlab.checking.library_calls`)
     misconceptions: empty if only answers that fail will need them
     needless: parameters that a right answer need not use
+    hunt: the contract of the implementations, if the answer is a test of them
     """
 
     name: str
@@ -35,6 +36,20 @@ class Material(TypedDict):
     properties: list[Property]
     misconceptions: list[Misconception]
     needless: NotRequired[list[str]]
+    hunt: NotRequired[Contract]
+
+
+class Contract(TypedDict):
+    """The exercise whose implementations a hunt is about.
+
+    of: its name; methods: of its objects, if it is a class; random: whether it draws from PyTorch's global generator
+    errors: whether what it refuses is a part of the contract
+    """
+
+    of: str
+    methods: list[str] | None
+    random: bool
+    errors: bool
 
 
 class Property(TypedDict):

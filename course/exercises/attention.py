@@ -22,6 +22,11 @@ WHY_ROOT = "Why divide by the square root of the width?"
 AXES = "Any number of leading dimensions"
 MASKS = "A mask says what each query may read"
 POLARITY = "What goes wrong"
+WHOLE_DIVISION = "`//` divides and rounds down to a whole number. Scores are fractions: divide by `/`."
+COLUMN_MAXIMUM = (
+    "The maximum is taken over the queries, along axis -2, while the softmax runs along axis -1. Subtract each row's "
+    "own maximum, or rows far below it vanish."
+)
 HALF = (
     "The scores are divided by half of d_k, or by twice d_k, as `d_k ** 1 / 2` does: the power comes before the "
     "division. Write `d_k ** 0.5` or `np.sqrt(d_k)`."
@@ -127,6 +132,8 @@ def rows(rng):
     yield draw(rng, Q=(2, 7), K=(5, 7))
     for _ in range(2):  # of one shape: nothing may be left over from the first
         yield draw(rng, Q=(3, 5), K=(4, 5))
+    yield dict(THREE, **draw(rng, K=(4, 2)))  # whole numbers and fractions
+    yield dict(THREE, **draw(rng, Q=(4, 2)))
 
 
 @attention_weights.property(
@@ -180,6 +187,11 @@ attention_weights.mistakes(
     edit("/ np.sqrt(d_k)", "* np.sqrt(d_k)",
          "The scores are multiplied by the square root of d_k. They grow with the width already, so divide.",
          see=WHY_ROOT),
+    edit("/ np.sqrt(d_k)", "// np.sqrt(d_k)", WHOLE_DIVISION),
+    edit("np.swapaxes(K, -1, -2)", "np.swapaxes(K.astype(Q.dtype), -1, -2)",
+         "The keys are converted to the dtype of the queries. If that is whole numbers, the keys lose their "
+         "fractions: convert nothing."),
+    edit(ROW_MAXIMUM, "scores.max(axis=-2, keepdims=True)", COLUMN_MAXIMUM),
     edit("np.sqrt(d_k)", "np.sqrt(K.shape[-2])",
          "The scale uses the number of keys. What makes a dot product large is how many products it sums, and that "
          "is the width d_k: the last axis, not the one before.", see=WHY_ROOT),
@@ -255,6 +267,8 @@ def output_and_weights(rng):
     yield dict(**THREE, V=THREE_VALUES)
     yield draw(rng, Q=(3, 4), K=(5, 4), V=(5, 2))
     yield draw(rng, Q=(4, 3), K=(4, 3), V=(4, 3))
+    yield dict(THREE, **draw(rng, V=(3, 2)))  # whole numbers and fractions
+    yield dict(THREE, **draw(rng, K=(4, 2), V=(4, 3)))
 
 
 @scaled_dot_product_attention.property(
@@ -296,6 +310,7 @@ def broadcast_mask(rng):
     inputs = draw(rng, Q=(2, 3, 4), K=(2, 5, 4), V=(2, 5, 6))
     yield dict(**inputs, mask=np.array([[1, 1, 1, 0, 1], [1, 0, 1, 0, 0], [0, 0, 1, 1, 1]], dtype=bool))
     yield dict(**inputs, mask=np.array([[1, 1, 1, 0, 0], [0, 1, 1, 1, 1]], dtype=bool).reshape(2, 1, 5))
+    yield dict(**inputs, mask=np.array([True, False, True, True, False]))
 
 
 @scaled_dot_product_attention.property(
@@ -310,6 +325,9 @@ def empty_row(rng):
     # Whole numbers survive the rounding of a big finite bias, so that mistake gives the same numbers every time.
     Q, K = rng.integers(-2, 3, size=(3, 4)).astype(float), rng.integers(-2, 3, size=(5, 4)).astype(float)
     yield dict(Q=Q, K=K + np.arange(5.0)[:, None], V=rng.normal(size=(5, 2)), mask=mask)
+    # Nothing for any query, and a leading dimension that only the keys have.
+    K = rng.integers(-2, 3, size=(2, 5, 4)) + np.arange(5.0)[:, None]
+    yield dict(Q=Q, K=K, V=rng.normal(size=(5, 2)), mask=np.zeros((3, 5), dtype=bool))
 
 
 @scaled_dot_product_attention.property(
@@ -329,6 +347,7 @@ def hidden_for_good(rng):
         [[2.0], [1.0], [5e3]],
         [[4e3], [4e3 - 1.0], [7.0]],
         [[-1e140], [-2e140], [7.0]],
+        [[0.0], [1.0], [1e17]],  # next to 1e17, a difference of 1 is rounded away
     ):
         yield dict(Q=np.array([[1.0]]), K=np.array(keys), V=V, mask=np.array([[True, True, False]]))
     two = np.array([[True, True, False]] * 2)
@@ -350,6 +369,10 @@ MASK_LATER = {f"{APPLY_MASK}\n        scores = {MASKED}": "if mask is None:\n   
 CAUSAL = f"scores = np.where(np.tri(*scores.shape[-2:]), scores, -np.inf)\n    {APPLY_MASK}"
 RESULTS = "weights @ V, weights"
 OVER_QUERIES = {"scores.max(axis=-1": "scores.max(axis=-2", **UNPROTECTED}
+ZERO_TIMES_INFINITY = (
+    "The mask is a number times minus infinity. For visible keys that is 0 times infinity, which is nan. Choose with "
+    "np.where."
+)
 TOTAL_EPSILON = (
     "Something small is added to every total, to save the empty row from 0/0. It also makes every other row sum to "
     "slightly less than one. Treat only the total that is 0."
@@ -371,6 +394,23 @@ scaled_dot_product_attention.mistakes(
     edit("np.sqrt(d_k)", "{}", HALF, see=WHY_ROOT, each=("(d_k ** 1 / 2)", "d_k ** 1 / 2")),
     edit("/ np.sqrt(d_k)", "* np.sqrt(d_k)",
          "The scores are multiplied by the square root of d_k. Divide.", see=WHY_ROOT),
+    edit("/ np.sqrt(d_k)", "// np.sqrt(d_k)", WHOLE_DIVISION),
+    edit("scores.max(axis=-1", "scores.max(axis=-2", COLUMN_MAXIMUM),
+    edit(RESULTS, "weights @ V.astype(Q.dtype), weights",
+         "The values are converted to the dtype of the queries. If that is whole numbers, the values lose their "
+         "fractions: convert nothing."),
+    edit("np.swapaxes(K, -1, -2)", "np.swapaxes(K.astype(Q.dtype), -1, -2)",
+         "The keys are converted to the dtype of the queries. If that is whole numbers, the keys lose their "
+         "fractions: convert nothing."),
+    edit(APPLY_MASK, "if np.any(mask):",
+         "A mask that is False everywhere is treated as if there were none. Ask `mask is not None`: where nothing is "
+         "visible, every weight is 0.", see=MASKS),
+    edit(APPLY_MASK, f"scores = scores - {{}}\n    {APPLY_MASK}",
+         "A maximum is subtracted before the mask is applied. If a hidden score is huge, the visible ones lose their "
+         "digits in that subtraction, and their differences with them. Hide first, then subtract.", see=MASKS,
+         each=(ROW_MAXIMUM, "scores.max()")),
+    edit(APPLY_MASK, f'if mask is not None and mask.ndim < 2:\n        raise ValueError("mask")\n    {APPLY_MASK}',
+         "A mask of shape (n_k,) is refused. It says the same for every query: np.where broadcasts it.", see=MASKS),
     edit(DIVISOR, f"{DIVISOR} / np.sqrt(d_k)",
          "The weights are scaled after the softmax and no longer sum to one. The scale belongs to the scores.",
          see=WHY_ROOT, also={"/ np.sqrt(d_k)": "/ 1.0"}),
@@ -424,8 +464,8 @@ scaled_dot_product_attention.mistakes(
          "The mask is applied after the softmax, so the hidden share is lost and rows sum to less than one. Hide the "
          "scores, then take the softmax.", see=MASKS, also=MASK_LATER),
     edit(f"np.exp(scores - {SHIFT})", "np.exp(scores - top) * mask",
-         "Hidden scores are removed only after the exponentials, so a hidden key with a huge score still sets the "
-         "maximum and the visible ones vanish to 0. Hide first, then subtract the maximum.",
+         "The maximum is taken over hidden scores too, so a hidden key with a huge score makes the visible ones "
+         "vanish to 0. Hide first, then subtract the maximum of what is visible.",
          see=MASKS, also=MASK_LATER),
     edit(DIVISOR, "total * mask\n    weights = weights / weights.sum(axis=-1, keepdims=True)",
          "The weights are masked after the softmax and normalized again. In algebra that is the same; but a hidden key "
@@ -446,12 +486,11 @@ scaled_dot_product_attention.mistakes(
     edit(RESULTS, "np.nan_to_num(weights @ V), weights",
          "The output of the empty row is repaired, but its weights are still nan. Repair the weights; the output "
          "follows.", see=MASKS, also=UNPROTECTED),
-    edit(MASKED, "scores + (1 - mask) * -np.inf",
-         "The mask is a number times minus infinity. For visible keys that is 0 times infinity, which is nan. Choose "
-         "with np.where.", see=MASKS, also=UNPROTECTED),
+    edit(MASKED, "scores + (1 - mask) * -np.inf", ZERO_TIMES_INFINITY, see=MASKS, also=UNPROTECTED),
+    edit(MASKED, "scores + (1 - mask) * -np.inf", ZERO_TIMES_INFINITY, see=MASKS),
     edit(MASKED, "scores * mask",
-         "Hidden scores are multiplied by 0. A score of 0 is an ordinary score and gets weight; hidden means minus "
-         "infinity.", see=MASKS),
+         "Hidden scores become 0. That is an ordinary score, which gets weight; hidden means minus infinity.",
+         see=MASKS),
     edit(MASKED, "np.where(scores * mask == 0, -np.inf, scores)",
          "Every score of exactly 0 counts as hidden. A key at a right angle to the query has a score of 0 and still "
          "gets weight: let the mask choose, not the score.", see=MASKS),
@@ -463,7 +502,8 @@ scaled_dot_product_attention.mistakes(
     edit("np.where(mask", "np.where(np.swapaxes(mask, -1, -2)",
          "The mask is transposed. Its rows are queries and its columns are keys, as in the scores.", see=MASKS),
     edit(f"scores = {MASKED}", "scores[~mask] = -np.inf",
-         "You index the scores with the mask. An index must have the full shape; np.where broadcasts.", see=AXES),
+         "You index with the mask, or with what is made of it. An index must have the full shape; np.where "
+         "broadcasts.", see=AXES),
     edit(APPLY_MASK, CAUSAL,
          "Every query is treated as causal. Only the mask says what is hidden; without one, each query sees every "
          "key.", see=MASKS),
@@ -516,6 +556,7 @@ def self_empty_row(rng):
         if not np.allclose(weights, exchanged, atol=0.01):
             break
     yield dict(x=x, mask=~LOWER, W_q=A, W_k=B, W_v=W_v)
+    yield dict(x=x, mask=np.zeros((4, 4), dtype=bool), W_q=A, W_k=B, W_v=W_v)
 
 
 @self_attention.property(
@@ -562,6 +603,12 @@ self_attention.mistakes(
     edit(" / np.sqrt(d_k)", "",
          "The scores are not scaled. Divide by the square root of the width of queries and keys.", see=WHY_ROOT),
     edit("Q, K, V, mask", "Q, K, V", "The mask is accepted and never passed on.", see=MASKS),
+    edit("x @ W_v", "x @ W_v.astype(x.dtype)",
+         "W_v is converted to the dtype of x. If that is whole numbers, the matrix loses its fractions: convert "
+         "nothing.", see=ROLES),
+    edit("Q, K, V, mask", "Q, K, V, mask if np.any(mask) else None",
+         "A mask that is False everywhere is treated as if there were none. Pass it on as it is: where nothing is "
+         "visible, every weight is 0.", see=MASKS),
     edit("np.where(mask", "np.where(~mask",
          "The mask is inverted. True means that the query may attend to the key.", see=POLARITY),
     edit("np.where(mask", "np.where({} if mask.ndim > 1 else mask",
@@ -645,6 +692,8 @@ def broadcast_gradients(rng):
     yield draw(rng, Q=(6, 3, 4), K=(5, 4), V=(5, 2), d_output=(6, 3, 2))
     yield draw(rng, Q=(2, 1, 3, 4), K=(7, 5, 4), V=(1, 7, 5, 6), d_output=(2, 7, 3, 6))
     yield draw(rng, Q=(3, 4), K=(5, 4), V=(2, 5, 2), d_output=(2, 3, 2))
+    yield draw(rng, Q=(2, 3), K=(2, 3, 4, 3), V=(3, 4, 1), d_output=(2, 3, 2, 1))
+    yield draw(rng, Q=(2, 3), K=(1, 4, 3), V=(4, 2), d_output=(1, 2, 2))
 
 
 @attention_backward.property(
@@ -660,6 +709,8 @@ def saturated(rng):
 attention_backward.unchanged(backward_case, hint="Work on new arrays.")
 
 SOFTMAX_STEP = "weights * (d_weights - row_sums)"
+ROW_SUM = "(d_weights * weights).sum(axis=-1, keepdims=True)"
+SUM_MISSING = "gradient = gradient.sum(axis=tuple(range(gradient.ndim - array.ndim)))"
 ROOT = " / np.sqrt(Q.shape[-1])"
 IN_SHAPE = "in_shape_of(array, gradient)"
 UNPACK = {"return tuple(": "dQ, dK, dV = ("}
@@ -668,7 +719,23 @@ attention_backward.mistakes(
     edit("attention_weights(Q, K)", "attention_weights(Q * np.sqrt(Q.shape[-1]), K)",
          "The weights of the forward pass are made from scores without a scale. Divide by the square root of d_k "
          "before the softmax, as well as on the way back."),
-    edit("(d_weights * weights).sum(axis=-1, keepdims=True)", "d_weights.mean(axis=-1, keepdims=True)",
+    edit(ROW_SUM, "d_weights.sum(axis=-1, keepdims=True)",
+         "The plain sum of each row is subtracted. In the softmax step each gradient counts as much as its weight: "
+         "subtract the sum of weight times gradient."),
+    edit(ROW_SUM, "(d_weights * weights).mean(axis=-1, keepdims=True)",
+         "The mean of weight times gradient is subtracted. The weights sum to one already, so it must be the sum."),
+    edit(ROW_SUM, "(d_weights * weights).sum()",
+         "One sum for all queries is subtracted in the softmax step. Each query has its own softmax: sum along the "
+         "last axis, with keepdims=True."),
+    edit(SOFTMAX_STEP, "(d_weights - row_sums)",
+         "The factor of the weights is missing in the softmax step: a score moves its own weight by as much as that "
+         "weight is. It is weight times (gradient minus row sum)."),
+    edit(SOFTMAX_STEP, "weights * (d_weights + row_sums)",
+         "The row sum is added in the softmax step. Raising one weight lowers the others: subtract it."),
+    edit(SOFTMAX_STEP, "weights * d_weights - row_sums",
+         "A bracket is missing in the softmax step: the row sum is subtracted after the weights are multiplied. It is "
+         "weight times (gradient minus row sum)."),
+    edit(ROW_SUM, "d_weights.mean(axis=-1, keepdims=True)",
          "The plain mean of each row is subtracted. The softmax asks for the mean weighted by the attention weights, "
          "the sum of weight times gradient."),
     edit(SOFTMAX_STEP, "0 * weights",
@@ -715,6 +782,15 @@ attention_backward.mistakes(
     edit(f"tuple({IN_SHAPE}", "tuple(gradient",
          "The gradients keep the broadcast shape. An input that was used many times gets one gradient: the sum, in "
          "its own shape."),
+    edit(SUM_MISSING, "if gradient.ndim > array.ndim:\n            gradient = gradient.sum(axis=0)",
+         "Only one missing leading axis is summed. An input may lack several: sum until the gradient has as many axes "
+         "as the input.", also={"range(array.ndim)": "range(min(array.ndim, gradient.ndim))"}),
+    edit(SUM_MISSING, "if gradient.size == array.size:\n            return gradient\n        " + SUM_MISSING,
+         "A gradient with as many entries as its input is returned as it is, with a leading axis of size one too many. "
+         "Compare the shapes, not the sizes."),
+    edit(SUM_MISSING, "return gradient.reshape(-1, *array.shape).sum(axis=0)",
+         "The axes along which an input was broadcast are folded by a reshape. That is right only if they are all in "
+         "front; elsewhere it mixes entries. Sum over the missing leading axes, then over those of size one."),
     edit(f"tuple({IN_SHAPE}", f"tuple({IN_SHAPE} * (array.size / gradient.size)",
          "Gradients of a broadcast input are averaged. Each use adds its share: sum them."),
 )  # fmt: skip

@@ -71,6 +71,7 @@ def asks_and_reads(rng):
 def padded_tokens(rng):
     yield dict(_layer(rng, 4, 2, 3, 4, 4), kv_mask=_mask("1110", "1111", "0110"))
     yield dict(_layer(rng, 6, 3, 3, 2, 5), kv_mask=_mask("10011", "11111", "11100"))
+    yield dict(_layer(rng, 4, 2, 2, 3, 4), kv_mask=_mask("1111", "1111"))
 
 
 @CrossAttention.property(
@@ -203,6 +204,7 @@ HIDDEN = 'scores.masked_fill(~real, float("-inf"))'
 RESCUED = "scores.masked_fill(~real.any(dim=-1, keepdim=True), 0.0)"
 SOFTMAX = "scores.softmax(dim=-1)"
 ZEROED = f"{SOFTMAX}.masked_fill(~real, 0.0)"
+EXPONENTIALS = "(scores.exp() / scores.exp().sum(dim=-1, keepdim=True))"
 UNMASKED = f"if kv_mask is None:\n            weights = {SOFTMAX}"
 EXPANDED = {REAL: f"{REAL}.expand(scores.shape)"}  # a mask that does not fit fails here
 NOT_RESCUED = {RESCUED: "scores", ZEROED: SOFTMAX}
@@ -243,6 +245,12 @@ CrossAttention.mistakes(
          "that counts is d_model / n_heads."),
     edit(" / d_head**0.5", "",
          "The scores are not scaled. Divide them by the square root of the width of one head, before the softmax."),
+    edit("d_head**0.5", "n_q**0.5",
+         "The scale uses the number of queries. A dot product here sums over one head, so the width that counts is "
+         "d_model / n_heads: the last axis after the split."),
+    edit("scores.softmax(dim=-1)\n        else", f"{EXPONENTIALS}\n        else",
+         "No maximum is subtracted, so exponentials of large scores overflow, and infinity divided by infinity is nan. "
+         "Use torch.softmax.", also={ZEROED: ZEROED.replace("scores.softmax(dim=-1)", EXPONENTIALS)}),
     edit("d_head**0.5", "d_head",
          "The scores are divided by the width of a head itself. Scores grow with its square root; divide by that."),
     edit(ZEROED, "scores.softmax(dim=-2)",
@@ -254,6 +262,14 @@ CrossAttention.mistakes(
          '        if kv_mask is None:\n            scores = scores.masked_fill(~earlier, float("-inf"))',
          "A causal mask is applied. The source is complete before the first target word is written, so it has no "
          "future to hide; only padding is hidden here.", see=PADDING, also={REAL: f"{REAL} & earlier"}),
+    edit("scores = q",
+         "kv_mask = kv_mask if n_q != n_kv or kv_mask is not None else torch.ones(batch, n_kv, dtype=torch.bool)\n"
+         "        scores = q",
+         "A causal mask is applied where both sequences are equally long. The source has no future to hide, however "
+         "long it is; only padding is hidden here.", see=PADDING,
+         also={REAL: f"{REAL} & (torch.ones(n_q, n_kv, dtype=torch.bool).tril() if n_q == n_kv else True)"}),
+    edit("heads = (", "weights = weights.detach()\n        heads = (",
+         "The weights are detached, so no gradient reaches queries and keys, and W_q and W_k are never trained."),
     edit("self.n_heads = d_model, n_heads", "self.n_heads = d_model, 1",
          "There is one head, whatever n_heads says. Cut queries, keys and values into n_heads slices, each with "
          "scores and weights of its own."),
@@ -316,8 +332,9 @@ CrossAttention.mistakes(
          "lower still, the padding takes all the weight in the softmax. Use minus infinity.",
          also={RESCUED: "scores"}),
     edit(HIDDEN, "scores.masked_fill(~real, torch.finfo(scores.dtype).min)",
-         "Hidden scores get the lowest finite number. A source without a real token then has equal scores and gets "
-         "equal weights; they must be 0. Use minus infinity.", also=NOT_RESCUED),
+         "A source without a real token gets equal weights, since all its scores are equal: either they are the "
+         "lowest finite number, or they were replaced to avoid nan. Its weights must be 0: set them after the softmax.",
+         also=NOT_RESCUED),
     edit(RESCUED, "scores",
          "A source without a real token gives nan, because all its scores are minus infinity. Its weights and output "
          "must be 0.", also={ZEROED: SOFTMAX}),
@@ -383,6 +400,7 @@ def averaged_first(rng):
     yield dict(weights=torch.tensor([[[[0.5, 0.1, 0.4]], [[0.5, 0.1, 0.4]], [[0.0, 0.1, 0.9]]]], dtype=torch.float64))
     yield dict(weights=_weights(rng, 2, 3, 5, 7))
     yield dict(weights=_weights(rng, 4, 4, 4, 4))
+    yield dict(weights=torch.tensor([[[[0.49999, 0.50001]]]], dtype=torch.float64))
 
 
 @hard_alignment.property(
@@ -434,6 +452,9 @@ hard_alignment.mistakes(
          "There is one alignment for each head. Average the weights over the heads before the argmax."),
     edit("argmax", "amax",
          "These are the largest weights, not their positions. `argmax` gives the position, `max` the value."),
+    edit(AVERAGE, f"{AVERAGE}.half()",
+         "The weights are rounded to a narrower dtype, in which those that differ by little become equal. Keep "
+         "the dtype that they have."),
     edit(BEST, f"{BEST} + 1", "The positions are counted from 1. In this course, as in Python, they start at 0."),
     edit("argmax", "argmin",
          "You return the smallest weight's position. The alignment is the position of the largest weight: argmax."),

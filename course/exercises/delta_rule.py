@@ -608,7 +608,8 @@ chunked_gated_delta_rule.mistakes(
          "torch.nn.functional.pad(torch.cat(outputs, dim=2), (0, 0, 0, -q.shape[2] % chunk))",
          "The output has more tokens than q: the rows that fill up the last chunk are still there. Cut them off."),
     edit("outputs = []", "outputs, chunk = [], max(chunk, q.shape[2])",
-         "All tokens are a single chunk, whatever `chunk` says, so the tables have n x n entries. Loop over chunks."),
+         "A table has n x n entries: all tokens are a single chunk, whatever `chunk` says, or a product of all tokens "
+         "is taken before the loop. Loop over chunks, and multiply within each."),
     edit("outputs = []", "outputs, chunk = [], 1", LOOP),
     edit(SOLVED,
          "wanted[:, :, :1]\n        for i in range(1, len(later)):\n            row = wanted[:, :, i, None] - "

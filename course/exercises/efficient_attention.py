@@ -174,6 +174,11 @@ online_softmax.mistakes(
     edit(".double()", "",
          "The terms are added up in the precision of the block. Half precision holds three digits, and the total loses "
          "the rest. Convert the block to a wider type before you subtract the maximum, as in `block.float()`."),
+    edit("return maximum, total", "return maximum, maximum + math.log(total) if total else 0.0",
+         "The second result is the logarithm of the sum, with the maximum added. Return the sum itself: the sum of "
+         "exp(x - maximum)."),
+    edit("max(maximum, block.max().item())", "max(maximum, block[block > -math.inf].abs().max().item())",
+         "The largest absolute value is taken for the maximum. The signs count: -9 is below 1."),
     edit("return maximum, total", "return total, maximum",
          "The total comes first and the maximum second. Return (maximum, total)."),
     edit("-math.inf, 0.0",
@@ -426,6 +431,11 @@ tiled_attention.mistakes(
     edit("start > place[-1]", "start > 0 and start >= place[0]",
          "The tile on the diagonal is skipped together with those beyond it. Only a tile whose first key comes after "
          "the last query of the block may be skipped."),
+    edit("torch.maximum(maximum, tile.detach().amax(dim=-1, keepdim=True))", "tile.detach().amax(dim=-1, keepdim=True)",
+         "The maximum is that of the current tile alone. Keep the largest of all tiles so far: the larger of the old "
+         "maximum and the tile's."),
+    edit("keys > place, -math.inf", "keys > place, 0.0",
+         "Later keys get a score of 0, which is an ordinary score and gets weight. Use minus infinity."),
     edit("keys > place, -math.inf", "keys > place, -1e9",
          "Hidden scores are set to a large finite number. A query that may see nothing then averages over keys it must "
          "not see. Use -inf.", also=ALL_TILES),
@@ -767,6 +777,13 @@ linear_attention.mistakes(
     edit("asking @ summary", "asking @ answering.mT @ V",
          "The numbers are right, but phi(Q) phi(K)^T is multiplied first, and that is an n x n matrix. Multiply "
          "phi(K)^T and V first."),
+    edit("answering.mT @ V", "(answering.mT @ V).sum(dim=0, keepdim=True)",
+         "The texts of the batch are added up in the matrix of keys and values. Each text has its own: keep the "
+         "batch."),
+    edit(FEATURES, "feature_map(Q).exp(), feature_map(K).exp()",
+         "The features are exponentiated. They are what feature_map returns, as it is."),
+    edit(RESULT, f"torch.where(total == 0, V.mean(dim=-2, keepdim=True), {RESULT})",
+         "A query that shares no feature with a key gets the mean of the values. It gets zeros."),
     edit(RESULT, "(asking @ answering.mT).softmax(dim=-1) @ V",
          "A softmax is taken of the products of features. Then keys and values cannot be summed first, and the cost is "
          "n * n again. The weights are phi(q) . phi(k), divided by their sum."),

@@ -10,6 +10,8 @@ from attnlab.checking import probes
 from course.kit.edits import edit
 from course.kit.exercise import Exercise, Written
 from course.kit.generators import normal, numbered
+from course.kit.hunt import Hunt
+from course.right_answers.kv_cache import RIGHT
 from solutions import kv_cache as solutions
 from solutions.rope import apply_rope_interleaved  # noqa: F401 - an edit uses it
 
@@ -22,6 +24,7 @@ POSITIONS = "What positions do the new tokens get?"
 MASK = "Which keys may a chunk see?"
 MEMORY = "How large a cache gets"
 BYTE = "Keys and values of one byte ★"
+HUNT = "Hunt bugs ★"
 
 
 # repeat_kv -----------------------------------------------------------------------------------------------------------
@@ -252,6 +255,8 @@ KVCache.mistakes(
          "The length of an empty cache raises an error. When nothing is held yet, it is 0."),
     edit(RESET, "-> None:\n        pass",
          "`reset` leaves everything as it was. The next text would be read as the end of this one."),
+    edit(RESET, f"{RESET}\n        return self",
+         "`reset` returns something, the cache itself perhaps. It empties the cache and returns nothing."),
     edit(RESET, "-> None:\n        return [0.5]",
          "`reset` returns a new cache and leaves this one as it was. The layer still has this one, so empty this one."),
     edit("self.kept[0].shape[2]", "self.calls",
@@ -472,6 +477,10 @@ QUERIES = "split_heads(self.W_q(x), self.n_heads)"
 KEYS = "split_heads(self.W_k(x), self.n_kv_heads)"
 VALUES = "split_heads(self.W_v(x), self.n_kv_heads)"
 QUERIES_AT, KEYS_AT = f"{QUERIES}, positions", f"{KEYS}, positions"
+SPLIT_BY_VIEW = (
+    "Queries, keys or values are cut into heads by a `reshape` or `view` alone, which mixes tokens and heads: cut the "
+    "last axis, then exchange axes. Use `split_heads`."
+)
 REPEATED = "k, v = (repeat_kv(kept, self.n_heads // self.n_kv_heads) for kept in (k, v))"
 MASKED = "scores.masked_fill(later, -math.inf)"
 MAPS = """
@@ -488,6 +497,12 @@ GroupedQueryAttention.mistakes(
          "The scores are divided by the square root of d_model. A dot product runs over one head, d_head numbers."),
     edit(" / math.sqrt(q.shape[-1])", "",
          "The scores are not scaled. Divide them by the square root of d_head."),
+    edit(QUERIES, "self.W_q(x).reshape(len(x), self.n_heads, x.shape[1], -1)", SPLIT_BY_VIEW),
+    edit(KEYS, "self.W_k(x).reshape(len(x), self.n_kv_heads, x.shape[1], -1)", SPLIT_BY_VIEW),
+    edit(VALUES, "self.W_v(x).reshape(len(x), self.n_kv_heads, x.shape[1], -1)", SPLIT_BY_VIEW),
+    edit("merge_heads(weights @ v)", "(weights @ v).reshape(*x.shape[:2], -1)",
+         "The heads are merged by a `reshape` or `view` alone, which mixes heads and tokens: their axes must be "
+         "exchanged first. Use `merge_heads`."),
     edit("math.sqrt(q.shape[-1])", "q.shape[-1]",
          "The scores are divided by d_head itself. Use its square root."),
     edit(VALUES, f"apply_rope({VALUES}, positions, self.base)",
@@ -531,8 +546,9 @@ GroupedQueryAttention.mistakes(
          "Token i of a chunk is at len(cache) + i: with n_k keys, shift the diagonal by n_k - n_q.",
          see=MASK, each=("", " * (x.shape[1] > 1)")),
     edit(MASKED, f"({MASKED} if cache is None else scores)",
-         "With a cache there is no mask, so a token sees those that came in the same chunk after it. That is right for "
-         "a chunk of one token only.", see=MASK),
+         "With a cache, a token sees those that came in the same chunk after it: there is no mask, or its positions "
+         "are counted from a `len(cache)` that was read after `append`. That is right for a chunk of one token only.",
+         see=MASK),
     edit(MASKED, f"({MASKED} if past == 0 else scores)",
          "The first chunk is masked and later ones are not, so there a token sees those that came in the same chunk "
          "after it. That is right for a chunk of one token only.", see=MASK),
@@ -560,6 +576,12 @@ GroupedQueryAttention.mistakes(
          see=LAYER, also={REPEATED: "pass"}),
     edit("k, v = cache.append", "v, k = cache.append",
          "What comes back from `append` is unpacked in the wrong order: keys come first, then values.", see=CACHE),
+    edit("cache.append(k, v)", "cache.append(k, k)",
+         "The keys go into the cache as values too. `append` takes the keys, then the values.", see=CACHE),
+    edit("scores.masked_fill(later, -math.inf).softmax(dim=-1, dtype=wide)",
+         "(lambda e: e / e.sum(dim=-1, keepdim=True))(scores.masked_fill(later, -math.inf).exp())",
+         "No maximum is subtracted, so exponentials of large scores overflow, and infinity divided by infinity is nan. "
+         "Use torch.softmax."),
     edit("softmax(dim=-1", "softmax(dim=-2",
          "The softmax runs over the queries (dim=-2). The weights of each query sum to 1: the keys are the last axis."),
     edit("self.W_o(merge_heads(weights @ v))", "merge_heads(weights @ v)",
@@ -729,6 +751,8 @@ def whole_codes(rng):
     yield dict(x=torch.tensor([[[[0.5, -2.54, 1.2], [0.1, 0.05, 1.27]]]], dtype=torch.float64))
     yield dict(x=_rows(rng, 1, 1, 3, 4))
     yield dict(x=_rows(rng, 2, 3, 2, 5))
+    yield dict(x=1e-7 * _rows(rng, 1, 2, 2, 3))
+    yield dict(x=torch.tensor([[[[1e39, -5e38]]]], dtype=torch.float64))  # beyond float32
 
 
 @quantize_cache.property(
@@ -778,6 +802,14 @@ quantize_cache.mistakes(
     edit("torch.promote_types(x.dtype, torch.float32)", "x.dtype",
          "Narrow numbers are divided in their own dtype. In bfloat16, numbers between 64 and 128 are 0.5 apart, so "
          "some codes come out wrong by one. Compute in float32, and bring only the scale back to the dtype of x."),
+    edit("scale.where(scale > 0, 1.0)", "{}",
+         "Something small is added to every scale, or is the least that it may be, to save a row of zeros from 0/0. "
+         "Rows of small numbers then get other codes. Treat only the scale that is 0.",
+         each=(*(f"(scale + {least})" for least in (1e-5, 1e-6, 1e-8)),
+               *(f"scale.clamp(min={least})" for least in (1e-5, 1e-6, 1e-8)))),
+    edit("torch.promote_types(x.dtype, torch.float32)", "torch.float32",
+         "Double precision is computed in single, which overflows beyond 3e38 and keeps half of the digits. Compute in "
+         "float32 only what is narrower."),
     edit(".round()", ".trunc()",
          "Fractions are cut off: converting to int8 does not round. Call `round()` first."),
     edit(".round()", ".floor()",
@@ -820,6 +852,20 @@ quantize_cache.mistakes(
     see=BYTE,
 )  # fmt: skip
 
+
+# test_KVCache ------------------------------------------------------------------------------------------------------
+
+test_KVCache = Hunt(
+    solutions.test_KVCache,
+    section=HUNT,
+    minutes=15,
+    difficulty=2,
+    of=KVCache,
+    right=RIGHT,
+    worth=3,
+    methods=["append", "__len__", "reset"],
+    errors=True,
+)
 
 # The question graded by hand -----------------------------------------------------------------------------------------
 

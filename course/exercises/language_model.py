@@ -13,12 +13,15 @@ from attnlab.checking import probes
 from course.kit.edits import edit
 from course.kit.exercise import Exercise, Written
 from course.kit.generators import normal
+from course.kit.hunt import Hunt
+from course.right_answers.language_model import RIGHT
 from solutions import language_model as solutions
 
 WHOLE = "The whole model, shape by shape"
 CHOOSE = "Which token to take"
 WRITE = "One token after another"
 PATCH = "Which head carries the answer? ★"
+HUNT = "Hunt bugs ★"
 ROPE = dict(rtol=1e-5, atol=1e-6)  # angles of RoPE are float32, also in a model of float64
 OFTEN = dict(rtol=0.0, atol=0.02)  # shares among 20,000 draws: one part in 20,000 ** 0.5 is 0.007
 
@@ -333,6 +336,7 @@ def draws(rng):
     yield _often(rng, UNEQUAL)
     yield _often(rng, _shares(rng, 0.45, 0.15, 0.25, 0.1, 0.05) + 900.0)
     yield _often(rng, torch.stack([_shares(rng, 0.5, 0.3, 0.2), _shares(rng, 0.7, 0.2, 0.1)]))
+    yield _often(rng, _shares(rng, 0.6, 0.3, 0.1)[None])
 
 
 @sample.property(
@@ -830,6 +834,19 @@ patch_head.mistakes(
     see=PATCH,
 )  # fmt: skip
 
+
+# test_sample -------------------------------------------------------------------------------------------------------
+
+test_sample = Hunt(
+    solutions.test_sample,
+    section=HUNT,
+    minutes=15,
+    difficulty=2,
+    of=sample,
+    right=RIGHT,
+    worth=3,
+    random=True,
+)
 
 # The question graded by hand -----------------------------------------------------------------------------------------
 

@@ -124,6 +124,8 @@ scaled_rope_frequencies.mistakes(
     edit(" / (2 * math.pi)", "",
          "The wavelength lacks 2 pi. A pair that turns by theta per token needs 2 pi / theta tokens for a full "
          "circle."),
+    edit(" / (2 * math.pi)", " / 2 * math.pi",
+         "A bracket is missing: `x / 2 * pi` divides by 2 and then multiplies by pi. Write `x / (2 * pi)`."),
     edit("(2 * math.pi)", "(2 * math.pi) ** 2",
          "The wavelength is multiplied by 2 pi twice. It is 2 pi / frequency."),
     edit("/ factor", "* factor",
@@ -703,6 +705,10 @@ top_k_attention.mistakes(
          "The keys with the smallest scores are chosen. Take the largest."),
     edit(RANKED, "scores.abs().masked_fill(~readable, -math.inf)",
          "The keys are chosen by the size of their scores, whatever the sign. A score of -5 is lower than 1."),
+    edit(CHOSEN, "torch.zeros_like(readable.expand_as(scores)).scatter(1, "
+         "ranked.topk(min(top_k, n_q), dim=1).indices, True) & readable",
+         "The choice runs over the queries: each key takes the queries with the largest scores. Each query chooses "
+         "among the keys, along the last axis."),
     edit(BEST, "ranked.topk(min(top_k + 1, n_k), dim=-1).indices",
          "A key too many is chosen. A query reads top_k keys."),
     edit(BEST, "ranked.topk(max(1, min(top_k, n_k) - 1), dim=-1).indices",
@@ -742,7 +748,7 @@ top_k_attention.mistakes(
     edit(".masked_fill(~seen, -math.inf)", " * seen",
          "Scores of other keys become 0, which is an ordinary score and gets weight. Use minus infinity."),
     edit(RANKED, "scores.masked_fill(~readable, -1e9)",
-         "Later keys get a big finite number among the scores. A score can be lower still, and then a later key takes "
+         "Later keys get a finite number among the scores. A score can be lower still, and then a later key takes "
          "its place. Use minus infinity."),
     edit("softmax(dim=-1", "softmax(dim=-2",
          "The softmax runs over the queries (dim=-2). The weights of each query sum to 1: the keys are the last axis.",

@@ -9,6 +9,8 @@ import numpy as np
 from attnlab.checking import probes
 from course.kit.edits import edit
 from course.kit.exercise import Exercise, Written
+from course.kit.hunt import Hunt
+from course.right_answers.masks import RIGHT
 from solutions import masks as solutions
 
 CAT_SAT = np.array([[1.0, 0.0, 1.0, 0.0], [0.0, 1.0, 0.0, 1.0], [1.0, 1.0, 0.0, 0.0]])
@@ -24,6 +26,7 @@ FINITE = "A big finite number is not minus infinity"
 WINDOW = "A window that slides along"
 PACKED = "Many documents in one row"
 CONVENTIONS = "What PyTorch calls a mask"
+HUNT = "Hunt bugs ★"
 
 
 # causal_mask ---------------------------------------------------------------------------------------------------------
@@ -129,6 +132,9 @@ causal_mask.mistakes(
     edit(", dtype=bool), k=n_k - n_q", ")",
          "The pattern is made of numbers 0 and 1, and aligned to the top left. Use dtype=bool, and let the last query "
          "see every key."),
+    edit(CAUSAL, "np.array([[j <= i + n_k - n_q for j in range(n_k)] for i in range(n_q)])",
+         "With no key at all, n_k = 0, np.array is given empty lists and makes floats of them. Say dtype=bool, or "
+         "compare two arrays of positions."),
     edit(CAUSAL, "np.ones((n_q, n_k), dtype=bool)",
          "Everything is allowed. The entries above the diagonal are the future and must be False.", see=MINUS_INFINITY),
     edit(CAUSAL, f"{CAUSAL}[None]",
@@ -238,18 +244,22 @@ padding_mask.mistakes(
     edit("np.arange(max_len)", "np.arange(lengths.max())",
          "The mask is as wide as the longest sentence, whatever max_len is. The batch may be wider than that: there "
          "are max_len positions."),
+    edit("lengths = np.asarray(lengths)", "lengths = np.sort(lengths)",
+         "The lengths are sorted, so that each row belongs to another sentence. Keep their order."),
     edit(REAL, f"({REAL}).astype(float)",
          "The pattern is right, but it is made of numbers. A mask holds truth values.", see=MINUS_INFINITY),
     edit(REAL, f"np.where({REAL}, 0.0, -np.inf)",
          "This is what is added to scores, 0 and minus infinity. The mask itself is made of truth values.",
          see=MINUS_INFINITY),
     edit("np.any(lengths < 0) or np.any(lengths > max_len)", "False",
-         "Impossible lengths raise no error. A length below 0 hides the whole sentence, one above max_len means that "
-         "tokens have been lost: raise ValueError for both."),
+         "An impossible length among others raises no error. Below 0 it hides the whole sentence, above max_len it "
+         "means that tokens have been lost: raise ValueError if any length is one of these."),
     edit(" or np.any(lengths > max_len)", "",
-         "Lengths above max_len are accepted. They mean that tokens have been lost: raise ValueError."),
+         "A length above max_len among others is accepted. It means that tokens have been lost: raise ValueError if "
+         "any length is above max_len."),
     edit("np.any(lengths < 0) or ", "",
-         "Negative lengths are accepted. No sentence has fewer than 0 tokens: raise ValueError."),
+         "A negative length among others is accepted. No sentence has fewer than 0 tokens: raise ValueError if any "
+         "length is below 0."),
     edit("return", 'if np.any(lengths == 0):\n        raise ValueError("empty")\n    return',
          "A length of 0 is refused. A batch may contain an empty sentence: its row allows nothing.", see=EMPTY),
     edit("return", 'if np.any(lengths == max_len):\n        raise ValueError("full")\n    return',
@@ -302,6 +312,7 @@ sliding_window_mask.refuses(
 )
 
 BAND = "(steps_back >= 0) & (steps_back < window)"
+BRACKETS = "`&` is computed before `<=` and `==`. Put each comparison in brackets of its own: `(a <= b) & (c < d)`."
 
 sliding_window_mask.mistakes(
     edit("steps_back < window", "steps_back <= window",
@@ -325,6 +336,9 @@ sliding_window_mask.mistakes(
     edit(BAND, "steps_back < window",
          "Tokens further back than the window are hidden, but the future is not. Both limits are needed.",
          see=MINUS_INFINITY),
+    edit(BAND, "{}", BRACKETS, each=(
+        "np.arange(n) <= np.arange(n)[:, None] & (steps_back < window)",
+        "(steps_back < window) & np.arange(n) <= np.arange(n)[:, None]")),
     edit("&", "|",
          "Everything is allowed: each cell meets at least one of the two conditions. Both must hold, so join them with "
          "`&` and not with `|`.", see=MINUS_INFINITY),
@@ -396,6 +410,8 @@ def any_number(rng):
     yield dict(document_ids=np.array([0, 0, 5, 5, 0]))
     yield dict(document_ids=np.array([-1, 4, 4, -1, 4]))
     yield dict(document_ids=rng.permutation(np.array([0, 0, -1, -1, 3, 3, 8])))
+    yield dict(document_ids=np.array([1, -1, 255, -1, 1]))
+    yield dict(document_ids=np.array([16777217, 16777216, 16777217]))
 
 
 @document_mask.property(
@@ -495,6 +511,15 @@ document_mask.mistakes(
     edit(f"{SAME} & {EARLIER}", f"np.where({SAME} & {EARLIER}, 0.0, -np.inf)",
          "This is what is added to scores, 0 and minus infinity. The mask itself is made of truth values.",
          see=MINUS_INFINITY),
+    edit(f"{SAME} & {EARLIER}", f"{SAME[1:-1]} & {EARLIER}", BRACKETS),
+    edit(SAME, "np.isclose(ids[..., :, None], ids[..., None, :])",
+         "Large numbers that differ count as equal: they are compared with a tolerance, or in a dtype that rounds "
+         "them. Compare whole numbers with `==`."),
+    edit("np.asarray(document_ids)", "np.asarray(document_ids).astype({})",
+         "The numbers are converted to a dtype that is too small for them, so that different ones become equal, such "
+         "as -1 and 255. Keep the dtype they have.", each=("np.uint8", "np.int8")),
+    edit("np.asarray(document_ids)", "np.abs(document_ids)",
+         "The sign of the numbers is dropped. Here -1 and 1 are two documents."),
     edit(f"{SAME} & {EARLIER}", f"({SAME} & {EARLIER})[..., None, :, :]",
          "There is an axis too many. Return (..., n, n): one row per query and one column per key of each text."),
 )  # fmt: skip
@@ -547,6 +572,8 @@ def empty_rows(rng):
     yield dict(
         scores=rng.integers(-3, 4, size=(2, 3, 5)) + np.arange(5.0), mask=np.repeat([True, False], 15).reshape(2, 3, 5)
     )
+    # Nothing at all, in a mask with an axis that the scores lack.
+    yield dict(scores=rng.integers(-3, 4, size=(3, 5)) + np.arange(5), mask=np.zeros((2, 3, 5), dtype=bool))
 
 
 @masked_softmax.property(
@@ -566,6 +593,7 @@ def hidden_for_good(rng):
         ((-4e3, -4e3 - 1.0), 7.0),
         ((-1e5, -1e5 - 2.0), 3.0),
         ((-1e140, -2e140), 7.0),
+        ((0.0, 1.0), 1e17),  # next to 1e17, a difference of 1 is rounded away
     ):
         order, scores = rng.permutation(3), np.array([[*visible, hidden + rng.uniform()]])
         yield dict(scores=scores[:, order], mask=np.array([[True, True, False]])[:, order])
@@ -620,6 +648,18 @@ TOP_FROM_0 = (
     "The maximum that is subtracted is never below 0. Where all visible scores are far below 0, each exponential "
     "vanishes, and the row becomes all zeros. Subtract the row's own maximum, and replace only that of an empty row."
 )
+COLUMN_MAXIMUM = (
+    "The maximum is taken over the queries, along axis -2, while the softmax runs along axis -1. Subtract each row's "
+    "own maximum, or rows far below it vanish."
+)
+MAXIMUM_TWICE = (
+    "A maximum is subtracted before the mask is applied. If a hidden score is huge, the visible ones lose their digits "
+    "in that subtraction, and their differences with them. Hide first, then subtract."
+)
+CLIPPED = (
+    "The scores are clipped, so those beyond the limit all become equal. To keep exponentials from overflowing, "
+    "subtract each row's maximum: it changes no weight."
+)
 WHOLE_WEIGHTS = (
     "Weights are written into an array with the dtype of the scores, such as np.zeros_like makes. Whole numbers then "
     "lose every fraction, and weights are fractions."
@@ -638,9 +678,9 @@ masked_softmax.mistakes(
          "but a hidden key with a huge score takes all the weight first, and an empty row is 0/0.", see=FINITE,
          also={"total = powers": MASKED_LATE, SAFE_TOTAL: "total"}),
     edit(VISIBLE, UNMASKED,
-         "The mask comes after the exponentials, and what is left is normalized again, with care for the empty row. "
-         "One difference from masking first remains: a hidden key with a huge score takes all the weight, and visible "
-         "ones vanish.", see=FINITE, also={"total = powers": MASKED_LATE}),
+         "A hidden score still counts before the mask removes it: in the maximum, or in the softmax. Where it is huge, "
+         "the visible ones vanish. Hide first, then take the softmax with its maximum.", see=FINITE,
+         also={"total = powers": MASKED_LATE}),
     edit(VISIBLE, "np.where(mask, scores, {})",
          "A hidden score becomes a big finite number. A visible score can be lower still, and a row with nothing "
          "allowed then reads all keys equally. Use minus infinity.", see=FINITE, each=(-1e9, -1e30)),
@@ -664,8 +704,8 @@ masked_softmax.mistakes(
          "A row with nothing allowed reads all keys equally: either hidden scores are finite, however low, or its nan "
          "was replaced by equal shares. It must read nothing; its weights are 0.", see=EMPTY),
     edit(SAFE_TOP, "top",
-         "A row with nothing allowed gives nan: its maximum is minus infinity, and minus infinity minus itself is not "
-         "a number. Its weights must be 0.", see=EMPTY),
+         "A row with nothing allowed gives nan: from its maximum, since minus infinity minus itself is not a number, "
+         "or from its total, since 0/0 is not either. Its weights must be 0: treat both.", see=EMPTY),
     edit(f" - {SAFE_TOP}", "",
          "No maximum is subtracted, so large scores overflow or vanish. And an empty row is 0/0, which is nan. Treat "
          "both.", see=EMPTY, also={SAFE_TOTAL: "total"}),
@@ -682,8 +722,13 @@ masked_softmax.mistakes(
          "A number times minus infinity is used to hide. For visible keys that is 0 times infinity, which is nan. "
          "Choose with np.where.", also={SAFE_TOP: "top"}),
     edit(VISIBLE, f"{UNMASKED} * mask",
-         "Hidden scores are multiplied by 0. A score of 0 is an ordinary score and gets weight; hidden means minus "
-         "infinity."),
+         "Hidden scores become 0. That is an ordinary score, which gets weight; hidden means minus infinity."),
+    edit("visible.max(axis=-1", "visible.max(axis=-2", COLUMN_MAXIMUM),
+    edit(f"visible = {VISIBLE}",
+         "scores = scores - scores.max(axis=-1, keepdims=True)\n    visible = np.where(mask, scores, -np.inf)",
+         MAXIMUM_TWICE, see=FINITE),
+    edit("mask, scores, -np.inf", "mask, np.clip(scores, {}), -np.inf", CLIPPED,
+         each=("-500, 500", "-700, 700", "-1e3, 1e3", "-1e4, 1e4")),
     edit(VISIBLE, f"{UNMASKED} + mask",
          "The mask is added to the scores as it is, so a visible key gains 1 and nothing is hidden. A hidden score "
          "must become minus infinity."),
@@ -768,6 +813,8 @@ def attention_more_queries(rng):
     Q, K = rng.integers(-2, 3, size=(5, 4)).astype(float), rng.integers(-2, 3, size=(2, 4)) + np.array([[0.0], [1.0]])
     Q[0] = [1.0, 2.0, 0.0, 1.0]
     yield dict(Q=Q, K=K, V=rng.normal(size=(2, 3)))
+    Q, K = rng.integers(-2, 3, size=(2, 4, 3)), rng.integers(-2, 3, size=(2, 2, 3)) + np.array([[0.0], [1.0]])
+    yield dict(Q=Q + np.array([0, 1, 0]), K=K, V=rng.normal(size=(2, 2, 3)))
 
 
 @causal_attention.property(
@@ -798,6 +845,7 @@ def hidden_future(rng):
         (-8e3, -8001.0, 7.0),
         (-4e4, -40001.0, 7.0),
         (-1e140, -2e140, 7.0),
+        (0.0, 1.0, 1e17),
     ]:
         K = np.zeros((3, 4))
         K[:, 0] = scores  # scaled, with these queries
@@ -805,7 +853,7 @@ def hidden_future(rng):
 
 
 @causal_attention.property(
-    "accepts whole numbers",
+    "accepts whole numbers, and fractions beside them",
     points=1,
     rtol=NEARLY,
     hint="Weights are fractions, so an array of whole numbers cannot hold them. Build the results from the values you "
@@ -815,6 +863,8 @@ def attention_whole_numbers(rng):
     yield dict(Q=CAT_SAT.astype(int), K=CAT_SAT.astype(int), V=CAT_SAT.astype(int))
     Q, K = rng.integers(-2, 3, size=(4, 3)), rng.integers(-2, 3, size=(4, 3))
     yield dict(Q=Q, K=K, V=rng.integers(-9, 10, size=(4, 2)))
+    yield dict(Q=Q, K=K, V=rng.normal(size=(4, 2)))
+    yield dict(Q=Q, K=rng.normal(size=(4, 3)), V=rng.normal(size=(4, 2)))
 
 
 causal_attention.unchanged(
@@ -845,6 +895,19 @@ causal_attention.mistakes(
          see=MINUS_INFINITY),
     edit("np.sqrt(Q.shape[-1])", "Q.shape[-1]",
          "The scores are divided by d_k itself. Use its square root.", see=MINUS_INFINITY),
+    edit("/ np.sqrt(Q.shape[-1])", "// np.sqrt(Q.shape[-1])",
+         "`//` divides and rounds down to a whole number. Scores are fractions: divide by `/`.", see=MINUS_INFINITY),
+    edit("visible.max(axis=-1", "visible.max(axis=-2", COLUMN_MAXIMUM, see=MINUS_INFINITY),
+    edit(f"scores = {SCORES}", f"scores = {SCORES}\n    scores = scores - {{}}", MAXIMUM_TWICE, see=FINITE,
+         each=("scores.max(axis=-1, keepdims=True)", "scores.max()")),
+    edit("mask, scores, -np.inf", "mask, np.clip(scores, {}), -np.inf", CLIPPED, see=FINITE,
+         each=("-500, 500", "-700, 700", "-1e3, 1e3", "-1e4, 1e4")),
+    edit("return weights @ V", "return weights @ V.astype(Q.dtype)",
+         "The values are converted to the dtype of the queries. If that is whole numbers, the values lose their "
+         "fractions: convert nothing."),
+    edit("np.swapaxes(K, -1, -2)", "np.swapaxes(K.astype(Q.dtype), -1, -2)",
+         "The keys are converted to the dtype of the queries. If that is whole numbers, the keys lose their fractions: "
+         "convert nothing."),
     edit("np.sqrt(Q.shape[-1])", "np.sqrt(V.shape[-1])",
          "The scale uses the width of the values. A score is a dot product of a query and a key: their width d_k "
          "decides.", see=MINUS_INFINITY),
@@ -881,8 +944,8 @@ causal_attention.mistakes(
          "in the future takes all the weight first, and a row with nothing to read is 0/0.", see=FINITE,
          also={"total = powers": MASKED_LATE, SAFE_TOTAL: "total"}),
     edit(VISIBLE, "scores",
-         "The weights are masked after the softmax and normalized again, with care for the empty row. One difference "
-         "from masking first remains: a huge score in the future takes all the weight, and the visible ones vanish.",
+         "A score in the future still counts before the mask removes it: in the maximum, or in the softmax. Where it "
+         "is huge, the visible ones vanish. Hide first, then take the softmax with its maximum.",
          see=FINITE, also={"total = powers": MASKED_LATE}),
     edit(VISIBLE, "np.where(mask, scores, {})",
          "Future scores become a big finite number. A visible score can be lower still, and a query with nothing to "
@@ -909,7 +972,8 @@ causal_attention.mistakes(
          "The differences between them remain, and low visible scores lose to hidden ones. Use minus infinity, after "
          "the scale.", see=FINITE, also={VISIBLE: "scores"}),
     edit(SAFE_TOP, "top",
-         "A query with nothing to read gives nan: its maximum is minus infinity. Its weights and output must be 0.",
+         "A query with nothing to read gives nan: from its maximum, minus infinity, or from its total, 0. Its weights "
+         "and output must be 0.",
          see=EMPTY),
     edit(SAFE_TOP, "np.maximum(top, 0.0)", TOP_FROM_0, see=MINUS_INFINITY),
     edit("return weights @ V", "return np.nan_to_num(weights @ V)",
@@ -942,6 +1006,18 @@ causal_attention.mistakes(
     edit(SAFE_TOTAL, "(total + {})", EPSILON, see=EMPTY, each=EPSILONS),
 )  # fmt: skip
 
+
+# test_causal_attention ---------------------------------------------------------------------------------------------
+
+test_causal_attention = Hunt(
+    solutions.test_causal_attention,
+    section=HUNT,
+    minutes=15,
+    difficulty=2,
+    of=causal_attention,
+    right=RIGHT,
+    worth=3,
+)
 
 # The written question ------------------------------------------------------------------------------------------------
 

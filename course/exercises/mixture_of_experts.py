@@ -292,9 +292,16 @@ MixtureOfExperts.mistakes(
     edit(f"{WEIGHT} * {OUTPUT}", f"expert({WEIGHT} * rows[token])",
          "The weight multiplies the rows before the expert reads them. An expert is not linear: weigh what it "
          "returns."),
+    edit("for e, expert in enumerate(self.experts):", "for e, expert in enumerate(self.experts[:-1]):",
+         "The last expert never runs. Loop over all of them."),
+    edit("            if len(token):\n", "            if len(token) == 0:\n                break\n            else:\n",
+         "The loop ends at the first expert without a row, and those after it never run. `continue` goes on to the "
+         "next; `break` ends the loop."),
+    edit("route(self.router(rows)", "route(self.router(rows).softmax(dim=-1)",
+         "There are two softmaxes: one before `route`, which takes logits, and its own."),
     edit(OUTPUT, "expert(rows)[token]",
-         "Every expert reads all rows, and those that are not its own are multiplied by 0. The numbers are right, but "
-         "nothing is saved: call it with its own rows only."),
+         "Every expert reads all rows, and those that are not its own are dropped or multiplied by 0. The numbers are "
+         "right, but nothing is saved: call it with its own rows only."),
     edit(WEIGHT, "weights.detach()[token, choice, None]",
          "The weights are detached, or computed under `torch.no_grad()`, so the router gets no gradient and never "
          "learns."),

@@ -265,6 +265,8 @@ def masks(rng):
     yield dict(**_layer(rng, d_model=4, n_heads=2, batch=1, n=3), mask=_lower(3))
     yield dict(**_layer(rng, d_model=4, n_heads=2, batch=3, n=3), mask=_some(rng, 3, 1, 1, 3))
     yield dict(**_layer(rng, d_model=6, n_heads=3, batch=2, n=3), mask=_some(rng, 2, 3, 1, 3))
+    yield dict(**_layer(rng, d_model=4, n_heads=2, batch=2, n=3), mask=_some(rng, 2, 2, 3, 3))
+    yield dict(**_layer(rng, d_model=6, n_heads=3, batch=3, n=3), mask=_some(rng, 3, 3))  # as many texts as tokens
 
 
 @MultiHeadAttention.property(
@@ -317,7 +319,12 @@ def empty_rows(rng):
 )
 def whatever(rng):
     one = torch.ones(1, 1, dtype=torch.float64)
-    for tokens, keys in (([1.0, 1.0, 2.0], -4e12), ([1.0, 1.0, 50.0], 1e4), ([1.0, 2.0, 3.0], -1e140)):
+    for tokens, keys in (
+        ([1.0, 1.0, 2.0], -4e12),
+        ([1.0, 1.0, 50.0], 1e4),
+        ([1.0, 1.0, 50.0], 1e9),
+        ([1.0, 2.0, 3.0], -1e140),
+    ):
         weights = {
             "W_q.weight": one,
             "W_k.weight": keys * one,
@@ -562,6 +569,21 @@ MultiHeadAttention.mistakes(
     edit(HIDE, " + (0.0 if mask is None else hidden * -math.inf)",
          "The mask is multiplied by minus infinity and added. For visible keys that is 0 times infinity, which is nan. "
          "Choose with `masked_fill` or `torch.where`.", also={CLEAR: ""}),
+    edit("hidden.ndim == 3", "hidden.ndim == 3 or hidden.ndim == 2 and len(hidden) == len(x)",
+         "A mask of two axes is taken for one per text where there are as many texts as tokens. Go by the number of "
+         "axes: two are (n_q, n_k), three have the batch in front.", also=UNCHECKED),
+    edit(HIDE, " + hidden * -1e9",
+         "A finite number is added to hidden scores, and their weight is set to 0 afterwards. A hidden score that is "
+         "larger than that number takes all the weight in the softmax. Use minus infinity."),
+    edit("hidden.all(dim=-1, keepdim=True)", "hidden.all(dim=-2, keepdim=True)",
+         "Queries without a key are looked for along the wrong axis. The keys are the last axis: dim=-1."),
+    edit("scores.softmax(dim=-1)", "(scores.exp() / scores.exp().sum(dim=-1, keepdim=True))",
+         "No maximum is subtracted, so exponentials of large scores overflow, and infinity divided by infinity is nan. "
+         "Use torch.softmax."),
+    edit("scores.softmax(dim=-1)",
+         "((scores - scores.max()).exp() / (scores - scores.max()).exp().sum(dim=-1, keepdim=True)).nan_to_num()",
+         "One maximum is subtracted for the whole tensor, so rows far below it vanish. Each row needs its own: use "
+         "torch.softmax, or amax(dim=-1, keepdim=True)."),
     edit(FILL_EMPTY, "",
          "A query with no key allowed gives nan, because all its scores are minus infinity in the softmax. Its weights "
          "and its output must be 0.", also={CLEAR: ""}),

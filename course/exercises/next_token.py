@@ -212,6 +212,9 @@ next_token_loss.mistakes(
                LOSSES: "-np.take_along_axis(guesses - log_total, targets, axis=-1)"}),
     edit("tokens[..., 1:, None]", "np.repeat(tokens[:1], len(tokens), axis=0)[..., 1:, None]",
          "Every sentence is graded by the tokens of the first. Each has its own targets."),
+    edit(LOSSES, "(log_total - guesses[..., targets[..., 0]])",
+         "Indexing with `[..., targets]` takes every target of the batch for every row. Each row needs its own: "
+         "np.take_along_axis."),
     edit(f"float({LOSSES}.mean())", f"{LOSSES}[..., 0]",
          "One loss for each prediction is returned. Return their mean, a single number."),
     edit(f"float({LOSSES}.mean())", f"{LOSSES}.mean(axis=(1, 2))",
@@ -333,6 +336,11 @@ ZEROED = (
 CUT = "logits[..., :-1, :], tokens[..., 1:, None], loss_mask[..., 1:]"
 
 masked_next_token_loss.mistakes(
+    edit("losses[counted].mean()", "losses[~counted].mean()",
+         "The mask is inverted: the tokens that do not count are averaged. True means that a token counts."),
+    edit("guesses.max(axis=-1, keepdims=True)", "guesses.max()",
+         "One maximum is subtracted for the whole batch. A row far below it underflows to log of 0. Each row needs its "
+         "own."),
     edit(CUT, "logits[..., :-1, :], tokens[..., 1:, None], loss_mask[..., :-1]",
          "The mask is not shifted with the targets: loss_mask[b, t] is used for the guess that is made *at* t, "
          "about token t + 1. Cut the first column off, as for the tokens."),

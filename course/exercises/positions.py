@@ -224,6 +224,8 @@ shift_matrix.mistakes(
          "The offset is ignored: this is always the matrix for one step. Multiply each frequency by the offset."),
     edit("= offset *", "= abs(offset) *",
          "The sign of the offset is lost, so a step back shifts forward. Keep the sign: the sine needs it."),
+    edit("= offset *", "= {} *", "The offset is off by one: the matrix for 0 steps is the identity.",
+         each=("(offset + 1)", "(offset - 1)")),
     edit("= offset *", "= max(offset, 0) *",
          "A negative offset changes nothing, perhaps because `range(offset)` is empty. Rotate by offset times "
          "frequency instead of repeating a step."),
@@ -376,6 +378,8 @@ LearnedPositions.mistakes(
          "Every token gets row 0, so all positions look the same. The token at position p gets row p."),
     edit(ROWS, "self.table[x.shape[1] - 1]",
          "Every token gets the row of the last position, or `self.table[n]` was meant as a slice: use `[:n]`."),
+    edit(SUM, f"nn.functional.layer_norm({SUM}, x.shape[-1:])",
+         "The sum is normalized. This module only adds; a norm belongs to the block that reads the sum."),
     edit("x + self", "x * self",
          "Tokens are multiplied by the vectors of their positions. Add them instead."),
     edit("x + self", "x * x.shape[-1] ** 0.5 + self",
@@ -441,7 +445,8 @@ alibi_bias = Exercise(solutions.alibi_bias, section=ALIBI, minutes=10, difficult
 @alibi_bias.property(
     "falls by the slope per step, and hides the future",
     points=3,
-    hint="Entry (h, i, j) is minus the slope of the head times i - j. Where j is larger than i it is minus infinity.",
+    hint="Entry (h, i, j) is minus the slope of the head times i - j. Where j is larger than i it is minus infinity. "
+    "The slopes are 2 ** (-8 h / n_heads) for h = 1, ..., n_heads: with two heads 1/16 and 1/256.",
 )
 def falls(rng):
     yield dict(n_heads=4, n=4)
@@ -499,7 +504,8 @@ alibi_bias.mistakes(
     edit("np.arange(1, n_heads + 1)", "np.ones(n_heads)",
          "Every head has the slope 2 ** (-8 / n_heads). That is the first one; head h has its h-th power."),
     edit("-8.0", "8.0",
-         "The exponent of the slopes lacks its minus, so they are above 1: 2 ** (-8 h / n_heads)."),
+         "The slopes are above 1: their exponent lacks its minus, or the distance is divided by the slope. They are "
+         "2 ** (-8 h / n_heads), and multiply the distance."),
     edit("2.0 ** (", "np.exp(",
          "The slopes are powers of e. They are powers of two."),
     edit(SLOPES, "1 + 2.0**-8 - np.arange(1, n_heads + 1) / n_heads",

@@ -11,6 +11,8 @@ from attnlab.checking import probes
 from course.kit.edits import edit
 from course.kit.exercise import Exercise, Written
 from course.kit.generators import normal
+from course.kit.hunt import Hunt
+from course.right_answers.rope import RIGHT
 from solutions import rope as solutions
 
 SPEEDS = "All pairs, each at its own frequency"
@@ -20,6 +22,7 @@ DEVICE = "The device of a tensor"
 PAIRS = "Two ways to pair"
 CONVERT = "From one pairing to the other"
 PRECISION = "Angles need float32"
+HUNT = "Hunt bugs ★"
 CAT_SAT = torch.tensor([[1.0, 0.0, 1.0, 0.0], [0.0, 1.0, 0.0, 1.0], [1.0, 1.0, 0.0, 0.0]])
 CLOSE = dict(rtol=1e-5, atol=1e-5)  # float32 angles of a few hundred radians at most
 FAR = dict(rtol=1e-5, atol=2e-3)  # up to some thousand
@@ -75,6 +78,7 @@ def closed_form(rng):
 def other_bases(rng):
     yield dict(d_head=8, base=500000.0)
     yield dict(d_head=_width(rng), base=float(rng.integers(20, 3000)))
+    yield dict(d_head=_width(rng), base=rng.uniform(1.6, 1.9))
 
 
 @rope_frequencies.property(
@@ -106,7 +110,14 @@ ALL_ALIKE = (
 )
 FIXED_BASE = "The base is fixed at 10000. It is an argument, since models with long contexts have other bases."
 
+DEFAULT_BASE = (
+    "The default of `base` is no longer 10000. Called without `base`, the frequencies are others: keep the first line "
+    "of the exercise as it was."
+)
+OTHER_BASES = (100.0, 1000.0, 100000.0, 500000.0, 1000000.0)
+
 rope_frequencies.mistakes(
+    edit("base: float = 10000.0", "base: float = {}", DEFAULT_BASE, each=OTHER_BASES),
     edit("-2.0", "-4.0", DOUBLED),
     edit("-2.0", "-1.0", HALVED),
     edit(POWER, "base ** -(2.0 * pairs // d_head)", ALL_ALIKE),
@@ -161,6 +172,8 @@ def products(rng):
     yield dict(positions=_whole(0, 1, 2), d_head=4)
     yield dict(positions=torch.arange(int(rng.integers(5, 8))), d_head=_width(rng))
     yield dict(positions=torch.arange(int(rng.integers(8, 14))), d_head=6)
+    yield dict(positions=_whole(int(rng.integers(2, 30))), d_head=6)
+    yield dict(positions=_whole(1, 2, int(rng.integers(3, 30))), d_head=2)
 
 
 @rope_angles.property(
@@ -182,6 +195,7 @@ def any_positions(rng):
 def angles_of_other_bases(rng):
     yield dict(positions=_whole(0, 3, 20), d_head=8, base=500000.0)
     yield dict(positions=_places(rng, 4), d_head=_width(rng), base=float(rng.integers(20, 3000)))
+    yield dict(positions=_places(rng, 4), d_head=_width(rng), base=rng.uniform(1.6, 1.9))
 
 
 @rope_angles.property(
@@ -194,6 +208,7 @@ def angles_of_other_bases(rng):
 def far_positions(rng):
     yield dict(positions=_whole(256, 257, 300, 301), d_head=4)
     yield dict(positions=_whole(2048, 2049, int(rng.integers(1100, 2000)) * 2 + 1), d_head=4)
+    yield dict(positions=_whole(32_767, 32_768, int(rng.integers(33_000, 65_000))), d_head=4)
     yield dict(positions=2 * torch.from_numpy(rng.choice(range(500, 4000), size=3, replace=False)) + 1, d_head=6)
 
 
@@ -223,6 +238,7 @@ HALF_PRECISION = (
 DEGREES = "Frequencies are in radians per token. Do not convert from or to degrees."
 
 rope_angles.mistakes(
+    edit("base: float = 10000.0", "base: float = {}", DEFAULT_BASE, each=OTHER_BASES),
     edit("theta.to(where.device)", "theta",
          "The frequencies are on the CPU, wherever the positions are, and PyTorch does not combine two devices. Move "
          "them: `rope_frequencies(d_head, base).to(positions.device)`.", see=DEVICE),
@@ -294,11 +310,13 @@ def _any_positions(rng):
     yield dict(x=_single(rng, 3, 6), positions=_whole(7, 8, 9))
     yield dict(x=_single(rng, 4, 8), positions=_places(rng, 4))
     yield dict(x=_single(rng, 3, _width(rng)), positions=_whole(-2, 0, -2))
+    yield dict(x=_single(rng, 3, 2), positions=_whole(1, 2, int(rng.integers(3, 9))))
 
 
 def _other_bases(rng):
     yield dict(x=_single(rng, 3, 6), positions=_whole(1, 2, 12), base=500000.0)
     yield dict(x=_single(rng, 4, 8), positions=_places(rng, 4), base=float(rng.integers(20, 3000)))
+    yield dict(x=_single(rng, 4, 8), positions=_places(rng, 4), base=rng.uniform(1.6, 1.9))
 
 
 def _leading_dimensions(rng):
@@ -482,8 +500,9 @@ apply_rope_interleaved.mistakes(
          "need each angle twice in a row, `repeat_interleave(2, dim=-1)`.",
          also={TO_DEVICE: f"{TO_DEVICE}.repeat(1, 2)", NEIGHBORS_JOINED: "turned"}),
 )  # fmt: skip
-apply_rope.mistakes(*BOTH_PAIRINGS)
-apply_rope_interleaved.mistakes(*BOTH_PAIRINGS)
+DEFAULT = edit("base: float = 10000.0", "base: float = {}", DEFAULT_BASE, each=OTHER_BASES)
+apply_rope.mistakes(*BOTH_PAIRINGS, DEFAULT)
+apply_rope_interleaved.mistakes(*BOTH_PAIRINGS, DEFAULT)
 
 
 # interleaved_to_half -------------------------------------------------------------------------------------------------
@@ -545,7 +564,13 @@ NUMBER_AS_WIDTH = (
     "n_heads is used as the width of a head. It is how many heads there are; a head has len(w) // n_heads rows."
 )
 
+LAST_HEAD = (
+    "by_pair = by_pair.clone()\n    by_pair[-1] = w.reshape(n_heads, 2, -1, w.shape[1])[-1].transpose(0, 1)\n    "
+)
+
 interleaved_to_half.mistakes(
+    edit("return by_pair", f"{LAST_HEAD}return by_pair",
+         "The last head stays as it was. `range(n_heads)` ends before n_heads by itself: do not subtract 1."),
     edit("n_heads, -1, 2", "1, -1, 2",
          "The rows of all heads are sorted together, so heads are mixed. Each head keeps its own rows and reorders "
          "only these."),
@@ -578,6 +603,18 @@ interleaved_to_half.mistakes(
          "`torch.empty_like(w)`.", see=DEVICE),
 )  # fmt: skip
 
+
+# test_apply_rope ---------------------------------------------------------------------------------------------------
+
+test_apply_rope = Hunt(
+    solutions.test_apply_rope,
+    section=HUNT,
+    minutes=15,
+    difficulty=2,
+    of=apply_rope,
+    right=RIGHT,
+    worth=3,
+)
 
 # The question graded by hand -----------------------------------------------------------------------------------------
 

@@ -5,6 +5,8 @@ import numpy as np
 from course.kit.edits import edit
 from course.kit.exercise import Exercise, Written
 from course.kit.generators import both_signs
+from course.kit.hunt import Hunt
+from course.right_answers.softmax import RIGHT
 from solutions import softmax as solutions
 
 # Tight enough to see an epsilon of 1e-10 in a denominator, wide enough for any order of the same operations.
@@ -15,6 +17,13 @@ NEARLY = 1e-4
 ROWS_AND_AXES = "Rows and axes"
 SHARES = "Exponentials, then shares"
 WHY_MAXIMUM = "Why subtract the maximum"
+HUNT = "Hunt bugs ★"
+
+
+def _far_apart(rng):
+    """Scores of which only the largest is a shift that prevents overflow, in extended precision too."""
+    return np.array([0.0, 20_000.0, 0.0, -20_000.0]) + rng.uniform(-2, 2, size=4)
+
 
 # softmax ---------------------------------------------------------------------------------------------------------
 
@@ -44,6 +53,8 @@ def any_axis(rng):
     yield dict(x=rng.normal(size=(2, 3, 4)), axis=1)
     yield dict(x=rng.normal(size=(2, 3, 4)), axis=-3)
     yield dict(x=rng.uniform(-2.5, -1.5, size=(3, 3)))  # low enough for 1e-4 in the denominator to show
+    yield dict(x=rng.normal(size=(1, 3, 2)), axis=1)
+    yield dict(x=rng.normal(size=(3, 1)))
 
 
 @softmax.property(
@@ -57,6 +68,8 @@ def large(rng):
     yield dict(x=np.array([2000.0, 1000.0, -1000.0]))
     yield dict(x=np.array([-1000.0, -1002.0]) + rng.normal(size=2))
     yield dict(x=np.array([[1000.0, 1001.0, 998.0], [5.0, 3.0, 4.0]]) + rng.normal(size=(2, 3)))
+    yield dict(x=_far_apart(rng))
+    yield dict(x=rng.uniform(-420, -410, size=3))  # not so low that no exponential is left
 
 
 @softmax.property(
@@ -101,6 +114,24 @@ DEFAULT_AXIS = (
     "The default of `axis` is no longer -1. Called without `axis`, softmax works along the last axis: keep the first "
     "line of the exercise as it was."
 )
+
+
+def not_the_largest(top):
+    """Mistakes of a shift by another number than the largest score. top: the text of the maximum in the reference"""
+    return (
+        edit(top, "{}(scores, axis=axis, keepdims=True)",
+             "A number from the middle of each row is subtracted, such as its mean or its median. The shift cancels, "
+             "but positive exponents remain, and far from the middle they overflow. Subtract the maximum.",
+             see=WHY_MAXIMUM, each=("np.mean", "np.median")),
+        edit(top, "np.take(scores, [0], axis=axis)",
+             "The first score of each row is subtracted. The shift cancels, but a later score may be far larger, and "
+             "its exponential overflows. Subtract the maximum.", see=WHY_MAXIMUM),
+        edit(top, top.replace("initial=-np.inf", "initial=0.0"),
+             "What is subtracted is never below 0, as with `initial=0`. In a row of very negative scores all "
+             "exponentials then round to 0, and the row becomes 0/0. Begin the search for the maximum at -inf.",
+             see=WHY_MAXIMUM),
+    )  # fmt: skip
+
 
 softmax.mistakes(
     edit("scores - top", "scores",
@@ -179,9 +210,10 @@ softmax.mistakes(
     edit(TOP, "scores.min(axis=axis, keepdims=True)",
          "The minimum is subtracted. The shift cancels, but it leaves the largest exponent as large as the whole "
          "range of the scores, and that overflows. Subtract the maximum."),
-    edit(TOP, "scores.mean(axis=axis, keepdims=True)",
-         "The mean is subtracted. The shift cancels, but half of the exponents stay positive, and far from the mean "
-         "they overflow. Subtract the maximum."),
+    *not_the_largest(TOP),
+    edit(START, f"axis = axis + 1 if axis < 0 else axis\n    {START}",
+         "A negative `axis` is off by one. -1 is the last axis and -2 the one before it; NumPy counts in the same way, "
+         "so pass `axis` on as it is.", see=ROWS_AND_AXES),
     edit("scores.max", "np.abs(scores).max",
          "The largest absolute value is subtracted. In a row of very negative scores that pushes every exponent "
          "further down, to 0/0. Subtract the largest score, sign included."),
@@ -235,6 +267,8 @@ def log_any_axis(rng):
     yield dict(x=rng.normal(size=(3, 5)), axis=0)
     yield dict(x=rng.normal(size=(2, 3, 4)), axis=-2)
     yield dict(x=rng.normal(size=(3, 3)) + np.array([6.0, 0.0, 0.0]))  # some weights are small
+    yield dict(x=rng.normal(size=(1, 3, 2)), axis=1)
+    yield dict(x=rng.normal(size=(3, 1)))
 
 
 @log_softmax.property(
@@ -247,11 +281,15 @@ def log_large(rng):
     yield dict(x=np.array([[1000.0, 999.0, -1000.0], [-1000.0, -1001.0, -3000.0]]))
     yield dict(x=np.array([1000.0, 0.0]) + rng.normal(size=2))
     yield dict(x=np.array([-1000.0, -1002.0]) + rng.normal(size=2))
+    yield dict(x=_far_apart(rng))
+    yield dict(x=rng.uniform(-420, -410, size=3))  # not so low that no exponential is left
+    yield dict(x=np.array([0.0, 900.0]) + rng.normal(size=2))  # the mean would do as a shift, and the first would not
 
 
 # No weight is small: that belongs to the other properties.
 log_softmax.unchanged(lambda rng: dict(x=rng.uniform(-0.7, 0.7, size=(2, 3))), **UNCHANGED)
 
+LOG_TOP = "scores.max(axis=axis, keepdims=True, initial=-np.inf)"
 LOG_TOTAL = "np.log(np.exp(gaps).sum(axis=axis, keepdims=True))"
 RESULT = f"gaps - {LOG_TOTAL}"
 FLOORS = (1e-5, 1e-6, 1e-7, 1e-8, 1e-9, 1e-10, 1e-12, 1e-15, 1e-16, 1e-20, 1e-30, 1e-300)
@@ -291,6 +329,7 @@ log_softmax.mistakes(
     edit(TOP, "scores.max()",
          "One maximum is subtracted for the whole array. In a row far below it, every exponential is 0 and the "
          "logarithm of their sum is -inf. Each row needs its own.", see=WHY_MAXIMUM),
+    *not_the_largest(LOG_TOP),
     edit("axis: int = -1", "axis: int = 0", DEFAULT_AXIS, see=ROWS_AND_AXES),
     edit("np.log(", "{}(",
          "The logarithm is not the natural one. It has to undo `np.exp`: use `np.log`, not `np.log2` or `np.log10`.",
@@ -355,6 +394,8 @@ def sharpens(rng):
     yield dict(x=rng.normal(size=(3, 3)), temperature=0.5)
     yield dict(x=rng.normal(size=(2, 3, 4)), temperature=3.5)
     yield dict(x=rng.integers(-9, 9, size=(2, 3)), temperature=2)
+    yield dict(x=rng.normal(size=(1, 3)), temperature=1.5)
+    yield dict(x=rng.normal(size=(2, 1)), temperature=3.0)
 
 
 @softmax_temperature.property(
@@ -368,6 +409,9 @@ def temperature_large(rng):
     yield dict(x=rng.permuted(scores, axis=1) + rng.uniform(-5, 5, size=(2, 1)), temperature=0.5)
     yield dict(x=rng.permutation([1000.0, 0.0, -1000.0]) + rng.uniform(-5, 5), temperature=500.0)
     yield dict(x=rng.permutation([2.0, 1.0, 1.5]) + rng.uniform(), temperature=0.001)
+    yield dict(x=_far_apart(rng), temperature=rng.uniform(0.5, 0.9))
+    yield dict(x=np.array([0.0, 900.0]) + rng.normal(size=2), temperature=1.0)
+    yield dict(x=np.array([[1000.0, 998.0], [5.0, 3.0]]) + rng.normal(size=(2, 2)), temperature=1.1)
 
 
 softmax_temperature.refuses(
@@ -375,6 +419,7 @@ softmax_temperature.refuses(
         dict(x=rng.permutation(4) + rng.uniform(-0.2, 0.2, size=4), temperature=0.01),  # one takes everything
         dict(x=rng.normal(size=4), temperature=0.0),
         dict(x=rng.normal(size=4), temperature=-1.0),
+        dict(x=rng.normal(size=4), temperature=-rng.uniform(0.1, 0.9)),
         dict(x=rng.normal(size=(2, 3)), temperature=0),
     ],
     title="refuses a temperature of zero or below",
@@ -393,6 +438,7 @@ SCALED = "np.asarray(x, dtype=float) / temperature"
 NOT_REFUSED = {"temperature <= 0": "False"}
 
 softmax_temperature.mistakes(
+    *not_the_largest(TOP),
     edit(SCALED, "x * temperature",
          "The scores are multiplied by the temperature. Then a higher temperature sharpens, and it should flatten: "
          "divide."),
@@ -489,6 +535,7 @@ def derivatives(rng):
     yield dict(x=np.array([3.0, 1.0]))
     yield dict(x=rng.normal(size=4))
     yield dict(x=rng.integers(-3, 4, size=3))
+    yield dict(x=rng.normal(size=1))
 
 
 @softmax_jacobian.property(
@@ -500,6 +547,8 @@ def derivatives(rng):
 def jacobian_large(rng):
     yield dict(x=rng.permutation([1000.0, 999.0, 998.0]) + rng.uniform(-5, 5))
     yield dict(x=rng.permutation([-1000.0, -1000.5]) + rng.uniform(-5, 5))
+    yield dict(x=np.repeat(_far_apart(rng), [1, 2, 1, 1]))  # two share the weight
+    yield dict(x=np.array([0.0, 899.0, 900.0]) + rng.normal(size=3))
 
 
 softmax_jacobian.unchanged(lambda rng: dict(x=rng.normal(size=3)), **UNCHANGED)
@@ -512,6 +561,7 @@ FINITE_DIFFERENCES = (
 )
 
 softmax_jacobian.mistakes(
+    *not_the_largest(TOP),
     edit(JACOBIAN, "np.diag(weights * (1 - weights))",
          "Only the diagonal is filled. All weights share one denominator, so each score moves every weight: the "
          "entries off the diagonal are -p_i p_j."),
@@ -577,6 +627,7 @@ def mixes(rng):
     yield dict(query=rng.normal(size=4), keys=rng.normal(size=(5, 4)), values=rng.normal(size=(5, 4)))
     yield dict(query=rng.normal(size=3), keys=rng.normal(size=(3, 3)), values=rng.normal(size=(3, 2)))
     yield dict(query=rng.normal(size=2), keys=rng.normal(size=(3, 2)), values=rng.normal(size=(3, 1)))
+    yield dict(query=rng.normal(size=3), keys=rng.normal(size=(1, 3)), values=rng.normal(size=(1, 2)))
     whole = np.array([[1, 0, 1, 0], [0, 1, 0, 1], [1, 1, 0, 0]])
     yield dict(query=whole[2], keys=whole, values=rng.integers(-5, 5, size=(3, 2)))
 
@@ -588,6 +639,8 @@ def lookup_large(rng):
     query = np.array([100.0, 0.0])
     yield dict(query=query, keys=np.array([[10.0, 1.0], [9.99, 2.0], [-10.0, 3.0]]), values=rng.normal(size=(3, 2)))
     yield dict(query=query, keys=np.array([[-10.0, 1.0], [-10.01, 2.0]]), values=rng.normal(size=(2, 3)))
+    yield dict(query=query, keys=_far_apart(rng)[:, None] * [0.01, 0.0], values=rng.normal(size=(4, 2)))
+    yield dict(query=query, keys=np.array([[0.0, 1.0], [8.99, 2.0], [9.0, 1.0]]), values=rng.normal(size=(3, 2)))
 
 
 soft_lookup.unchanged(
@@ -600,6 +653,7 @@ WEIGHTS = "softmax(keys @ query)"
 VALUES_IN_PLACE = f"values *= {WEIGHTS}[:, None]\n    return values.sum(axis=0)"
 
 soft_lookup.mistakes(
+    *not_the_largest(TOP),
     edit(f"{WEIGHTS} @ values", "values[(keys @ query).argmax()]",
          "Only the best match is returned, as in an ordinary dictionary. A soft lookup mixes all values."),
     edit("keys @ query", "keys @ query / np.sqrt(len(query))",
@@ -648,6 +702,19 @@ soft_lookup.mistakes(
          also={"np.asarray(values)": "np.asarray(values, dtype=float)"}),
     edit(TOTAL, f"({TOTAL} + {{}})", EPSILON, see=WHY_MAXIMUM, each=EPSILONS),
 )  # fmt: skip
+
+# test_softmax ----------------------------------------------------------------------------------------------------
+
+test_softmax = Hunt(
+    solutions.test_softmax,
+    section=HUNT,
+    minutes=15,
+    difficulty=2,
+    of=softmax,
+    right=RIGHT,
+    worth=3,
+)
+
 
 # The question graded by hand -------------------------------------------------------------------------------------
 

@@ -279,7 +279,8 @@ HIDE = "every = every.masked_fill(hidden, -math.inf)"
 
 softmax_with_sink.mistakes(
     edit("nn.functional.pad(~mask.bool(), (0, 1))", "nn.functional.pad(~mask.bool(), (0, 1), value=True)",
-         "The mask hides the sink as well. It is always there, and never hidden."),
+         "A row without an allowed key is nan. Either the mask hides the sink as well, which is always there, or the "
+         "weights that remain are divided by their sum, 0. Their sum is no longer needed: drop the sink's weight."),
     edit("[wide, extra]", "[wide, -math.inf + 0 * extra]",
          "The sink is not used: the weights of a row sum to 1. Its exponential belongs in the total of each row.",
          also={"hidden, -math.inf": "hidden, -1e30"}),
@@ -363,10 +364,10 @@ def _qk_layer(rng, d_model, n_heads, n_kv_heads, d_head, batch, n, names="qkvo",
 
 
 def _far_below_zero(rng, case):
-    """A layer of two tokens in which a token scores itself with minus millions; the second token is replaced."""
+    """A layer of two tokens in which a token scores itself with minus billions; the second token is replaced."""
     weights = case["weights"]
     weights["W_q.weight"] = -weights["W_k.weight"]
-    for name, size in (("norm_q", 1e6), ("norm_k", 1.0)):
+    for name, size in (("norm_q", 1e10), ("norm_k", 1.0)):
         weights[f"{name}.weight"] = torch.full_like(weights[f"{name}.weight"], size)
     changed = case["x"].clone()
     changed[:, 1] = normal(rng, *changed[:, 1].shape)
@@ -579,6 +580,9 @@ QKNormAttention.mistakes(
     edit(".masked_fill(hidden, -math.inf)", "",
          "The mask is missing: tokens see what comes after them."),
     MASK_FROM_0,
+    edit("(distance >= self.window)", "((distance >= self.window) & (positions[:, None] - distance < past))",
+         "The window hides keys of earlier chunks alone, so within a chunk, and without a cache, it has no effect. It "
+         "counts for every key."),
     edit("(distance >= self.window)", "(past > 0) & (distance[-1] >= self.window)",
          "With a cache, the window is counted from the last token of the chunk for all its tokens. Each query has its "
          "own position.", also={"weights.to": "weights.nan_to_num().to"}),
@@ -678,6 +682,7 @@ def gated_partly_rotated(rng):
     yield _gated_layer(rng, d_model=8, n_heads=1, n_kv_heads=1, d_head=8, d_rotary=4, batch=1, n=4)
     yield _gated_layer(rng, d_model=12, n_heads=2, n_kv_heads=2, d_head=6, d_rotary=4, batch=1, n=5, base=20.0)
     yield _gated_layer(rng, d_model=8, n_heads=2, n_kv_heads=2, d_head=4, d_rotary=2, batch=2, n=4)
+    yield _gated_layer(rng, d_model=4, n_heads=1, n_kv_heads=1, d_head=8, d_rotary=2, batch=1, n=4)
 
 
 @GatedAttention.property(
@@ -840,6 +845,13 @@ GatedAttention.mistakes(
          ".unflatten(-1, (2, -1)).mT.flatten(-2)",
          "Neighbors are paired, (0, 1), (2, 3), ... In the half-split order, number i of the first d_rotary is paired "
          "with i + d_rotary/2."),
+    edit(PARTLY, "torch.cat([apply_rope(heads[..., : 2 * self.d_rotary], positions, self.base), "
+         "heads[..., 2 * self.d_rotary :]], dim=-1)",
+         "Twice as many numbers are rotated as should be: d_rotary counts numbers, and not pairs."),
+    edit("heads[..., : self.d_rotary], heads[..., self.d_rotary :]",
+         "heads[..., : self.d_rotary], heads[..., self.d_rotary - heads.shape[-1] :]",
+         "The numbers that are not rotated are taken from the end, by a negative index. Where all are rotated it is "
+         "-0, which takes the whole head again: begin at d_rotary."),
     edit(PARTLY, "nn.functional.pad(apply_rope(turned, positions, self.base), (0, plain.shape[-1]))",
          "The numbers that are not rotated are lost. Join them to the rotated ones: they are compared as well."),
     edit(PARTLY, "heads",

@@ -115,7 +115,10 @@ def tokens_apart(rng):
 
 
 layer_norm.any_device(
-    lambda rng: dict(x=normal(rng, 2, 3, 6, dtype=torch.float32) + 3000.0, weight=torch.ones(6), bias=torch.zeros(6)),
+    lambda rng: [
+        dict(x=normal(rng, 2, 3, 6, dtype=torch.float32) + 3000.0, weight=torch.ones(6), bias=torch.zeros(6)),
+        dict(probe="layout", x=normal(rng, 2, 3, 4, dtype=torch.float32), weight=torch.ones(4), bias=torch.zeros(4)),
+    ],
     title="stays right when the mean is large, in single precision, on any device",
     rtol=4e-3,
     atol=4e-3,
@@ -284,7 +287,10 @@ rms_norm.gradients(
     "0 has an infinite slope.",
 )
 rms_norm.any_device(
-    lambda rng: dict(x=normal(rng, 2, 3, 5, dtype=torch.float32), weight=normal(rng, 5, dtype=torch.float32)),
+    lambda rng: [
+        dict(x=normal(rng, 2, 3, 5, dtype=torch.float32), weight=normal(rng, 5, dtype=torch.float32)),
+        dict(probe="layout", x=normal(rng, 2, 3, 4, dtype=torch.float32), weight=torch.ones(4)),
+    ],
     title="works in single precision, on any device",
     **SINGLE,
     hint="float32 in, float32 out. Create no tensor with a fixed dtype or on a fixed device.",
@@ -701,6 +707,10 @@ NORM_OF_PART = (
 )
 
 
+OUTPUT_READ = (
+    "The network reads what the part before it has returned. It reads the stream, to which that has been added: the "
+    "norm of the newest x."
+)
 TWO_RESULTS = (
     "The attention returns two results, its output and its weights, as a tuple. Add the first: "
     "`self.attention(...)[0]`, or unpack both."
@@ -717,6 +727,7 @@ def _part_mistakes(exercise, see, named, **sums):
     """
     for number, (part, total) in enumerate(sums.items(), start=1):
         part, output, norm = part.replace("_", "-"), total.removeprefix("x + "), f"self.norm_{number}(x)"
+        from_stream, not_here = output.replace(norm, "x"), {} if norm in output else {norm: "x"}
         not_added = f"The output of the {part} is {{}} the stream. Add it: x = x + ..."
         mistakes = {
             "lost": edit(total, f"(x, {output})[0]",
@@ -726,6 +737,15 @@ def _part_mistakes(exercise, see, named, **sums):
             "times": edit(total, f"x * {output}", not_added.format("multiplied by")),
             "replaces": edit(total, output, not_added.format("written over")),
             "no norm": edit(norm, "x", f"The {part} reads the stream as it is. It should read norm_{number} of it."),
+            "from norm": edit(total, f"{norm} + {output}",
+                              f"The output of the {part} is added to norm_{number} of the stream, and the stream "
+                              "itself is lost. Add it to the stream: only the part reads the norm."),
+            "post-norm": edit(total, f"self.norm_{number}(x + {from_stream})",
+                              f"norm_{number} comes after the sum of the {part}: that is post-norm. Here the {part} "
+                              f"reads norm_{number} of the stream, and nothing is done to the sum.", also=not_here),
+            "norm of part": edit(total, f"x + self.norm_{number}({from_stream})",
+                                 f"norm_{number} is taken of the output of the {part}. It comes before the part, which "
+                                 f"reads norm_{number} of the stream.", also=not_here),
         } | {
             f"norm_{other}": edit(norm, f"self.norm_{other}(x)",
                                   f"The {part} reads norm_{other} of the stream. Its own norm is norm_{number}.")
@@ -841,6 +861,10 @@ EncoderBlock.mistakes(
          also={"self.norm_2(x)": "self.norm_2(start)"}),
     edit("self.norm_2(x)", "x", NOT_NORMED),
     edit("self.norm_1(x)", "x", NOT_NORMED),
+    edit("self.norm_2(x)", "self.norm_2(heard)", OUTPUT_READ, see=STREAM),
+    edit("self.norm_2(x)", "self.norm_2(heard)",
+         "The parts are put in a row, and the stream is added once, at the end. Each part adds to the stream, and the "
+         "next reads the sum.", see=STREAM, also={HEARD: "x"}),
     edit(HEARD, "x + self.norm_1(heard)", NORM_OF_PART,
          also={"self.norm_1(x)": "x", THOUGHT: "x + self.norm_2(self.feed_forward(x))"}),
     edit("x = x + heard", "start, x = x, x + heard", OLD_STREAM, see=STREAM, also={"return x": "return start"}),
@@ -1036,6 +1060,11 @@ DecoderBlock.mistakes(
          also={LAST: "start + self.feed_forward(self.norm_3(x))"}),
     edit("x = x + read", "start, x = x, x + read", STALE_SUM, see=STREAM,
          also={LAST: "start + self.feed_forward(self.norm_3(x))"}),
+    edit("self.norm_3(x)", "self.norm_3(read)", OUTPUT_READ, see=STREAM),
+    edit("self.norm_3(x)", "self.norm_3(heard)", OUTPUT_READ, see=STREAM),
+    edit("self.norm_2(x)", "self.norm_2(heard)",
+         "The cross-attention reads what the self-attention has returned. It reads the stream, to which that has been "
+         "added: norm_2 of the newest x.", see=STREAM),
     edit(LAST, "{}",
          "The stream is added once too often: each part's output is added once, and the stream goes on from there.",
          each=(f"x + {LAST}", f"x - read - heard + {LAST}", f"heard + {LAST}", f"read + {LAST}")),
@@ -1162,6 +1191,11 @@ LlamaBlock.mistakes(
          also={THOUGHT: "x + self.norm_2(self.feed_forward(x))"}),
     edit("x = x + ", "start, x = x, x + ", OLD_STREAM, see=STREAM, also={"return x": "return start"}),
     edit("x = x + ", "start, x = x, x + ", PARALLEL, see=LLAMA, also={"self.norm_2(x)": "self.norm_2(start)"}),
+    edit("x = x + ", "start, x = x, x + ",
+         "The network reads norm_1 of the stream from before the attention, normed once more. It reads norm_2 of the "
+         "newest x.", see=LLAMA, also={"self.norm_2(x)": "self.norm_2(self.norm_1(start))"}),
+    edit(ATTENDED, "x + (heard := self.attention(self.norm_1(x), cache))", OUTPUT_READ, see=STREAM,
+         also={"self.norm_2(x)": "self.norm_2(heard)"}),
     edit(THOUGHT, f"self.norm_2({THOUGHT})",
          "There is a third norm at the end, on the stream. In a Llama model one follows the last block; it is not "
          "part of the block."),
@@ -1172,8 +1206,9 @@ LlamaBlock.mistakes(
 LlamaBlock.mistakes(
     edit("self.norm_1(x), cache", "self.norm_1(x), {}",
          "Each chunk is read as if nothing came before it, and the caller's cache stays empty. Either it is not passed "
-         "on, or a copy of it or a new one is, or an empty one is taken for none: its length is 0, and `if cache:` "
-         "tests the length. Write attention(norm_1(x), cache).", each=("None", "cache if cache else None")),
+         "on, or a copy of it or a new one is, or it is emptied, or an empty one is taken for none: its length is 0, "
+         "and `if cache:` tests the length. Write attention(norm_1(x), cache), and do no more with it.",
+         each=("None", "cache if cache else None")),
     edit(f"x = {ATTENDED}", f"cache is None or cache.reset()\n        x = {ATTENDED}",
          "Each call empties the cache, so each chunk is read as if nothing came before it. Whoever made the cache "
          "decides when a new text begins: leave it as it comes."),

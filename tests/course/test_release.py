@@ -131,6 +131,7 @@ def complete(bundle, tmp_path_factory):
 
 
 @pytest.mark.long
+@pytest.mark.weekly
 def test_every_answer_of_a_complete_copy_passes_its_check_and_can_be_built_on(bundle, complete):
     assert {name: words for name, words in taken(bundle[1], complete).items() if words != "taken"} == {}
 

@@ -37,7 +37,7 @@ UNSEEN = {
     "scaled_dot_product_attention": [
         *[(masked_with(number), "finite") for number in (-1e4, -1e30)],
         (masked_with(-np.inf), "gives nan"),
-        (masked_with(0.0), "multiplied by 0"),
+        (masked_with(0.0), "become 0"),
         (lambda Q, K, V, mask=None: attend(scores_of(Q, K) if mask is None else np.where(mask, -1e9, scores_of(Q, K)),
                                            V), "inverted"),
         (lambda Q, K, V, mask=None: attend(scores_of(Q, K), V), "has no effect"),

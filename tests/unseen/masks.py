@@ -56,7 +56,7 @@ UNSEEN = {
     ],
     "masked_softmax": [
         (changed(softmax_by_a_masked_array, "scores, mask = np", "if scores.dtype.kind == 'f':\n        "
-                 "scores -= scores.max(axis=-1, keepdims=True)\n    scores, mask = np"), "written into"),
+                 "scores -= scores.max(axis=-1, keepdims=True)\n    scores, mask = np"), "subtracted before the mask"),
         (changed(softmax_by_torch, "return torch.softmax(scores, dim=-1)", "weights = torch.softmax(scores, dim=-1)\n"
                  "    return (weights * ~weights.isnan().any())"), None),
         (changed(softmax_by_log_sum_exp, "return np.where", "top = np.maximum(visible.max(axis=-1, keepdims=True), 0)\n"

@@ -10,7 +10,7 @@ from tests.alternatives.rope import (
     rope_into_an_empty_tensor, rows_by_index)
 from tests.unseen.parts import changed
 
-ANGLES = "angles_by_promotion(positions, x.size(-1), base)"
+ANGLES = "angles_of(positions, x.size(-1), base)"
 ROTATED = "torch.cat((-x2, x1), dim=-1)"
 PARTNERS = "torch.stack([-x[..., 1::2], x[..., ::2]], dim=-1).reshape(x.shape)"
 
@@ -79,7 +79,7 @@ UNSEEN = {
         (rope(ANGLES.replace("positions", "torch.arange(len(positions))")), "positions are ignored"),
         (rope(f"{ANGLES} * math.pi / 180"), "radians"),
         (rope(f"{ANGLES}.bfloat16().float()"), "half precision"),
-        (changed(rope_as_hugging_face, "angles_by_einsum(positions, x.shape[-1], base)", "positions.to(x.dtype)[:, None] "
+        (changed(rope_as_hugging_face, "angles_of(positions, x.shape[-1], base)", "positions.to(x.dtype)[:, None] "
                  "* (base ** (-torch.arange(0, x.shape[-1], 2) / x.shape[-1])).to(x.dtype)"), "half precision"),
         (changed(rope_into_an_empty_tensor, "= x[..., :half] * angles.sin()", "= out[..., :half] * angles.sin()"),
          "overwritten already"),

@@ -17,13 +17,10 @@ from attnlab.check import examine
 from attnlab.checking.judge import judge
 from course import catalog
 from course.kit.exercise import PUBLIC_SEED
-from tests.conftest import HIDDEN_SEED
+from course.kit.hunt import without_hunts
+from tests.conftest import HIDDEN_SEED, each_seed
 
-pytestmark = pytest.mark.bare
-
-SEEDS = (PUBLIC_SEED, pytest.param(HIDDEN_SEED, marks=pytest.mark.long))  # CI draws the hidden cases too
-
-EXERCISES = catalog.all_exercises()
+EXERCISES = without_hunts(catalog.all_exercises())
 
 
 def alternatives(name: str) -> list:
@@ -46,7 +43,7 @@ def name(request):
     return request.param
 
 
-@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("name, seed", each_seed(EXERCISES), scope="module")
 def test_every_mistake_fails_and_is_named_first(material, name, seed):
     made, wrong = material(name, seed), {}
     for i, mistake in enumerate(EXERCISES[name].misconceptions):
@@ -73,7 +70,7 @@ def test_every_property_has_a_hint_and_a_title_of_its_own(name):
     assert len({p.title for p in properties}) == len(properties)
 
 
-@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("name, seed", each_seed(EXERCISES), scope="module")
 def test_the_reference_gets_full_marks(material, name, seed):
     report = examine(EXERCISES[name].reference, material(name, seed))
     assert report.passed, failures(report)
@@ -84,7 +81,7 @@ def test_there_are_two_other_right_answers(name):
     assert len(alternatives(name)) >= 2
 
 
-@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("name, seed", each_seed(EXERCISES), scope="module")
 def test_right_answers_in_other_words_get_full_marks(material, name, seed):
     for answer in [*alternatives(name), *pytorchs_own(name)]:
         report = examine(answer, material(name, seed))
