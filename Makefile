@@ -23,7 +23,7 @@
 PYTHON ?= python3
 VENV   ?= .venv
 PORT   ?= 8000
-JOBS   ?= $(shell $(PYTHON) -c 'import os; print(os.cpu_count() + 4)')
+JOBS   ?= $(shell $(PYTHON) -c 'import os; print(os.cpu_count() + 2)')
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 
@@ -51,11 +51,14 @@ $(READY): requirements.txt pyproject.toml
 
 env: $(READY)
 
+# Warnings come last, where a log that is cut keeps them.
 book: $(READY)
 	$(BIN)/python -m book.edition
 	@test ! -f build/python/pieces.json || $(MAKE) --no-print-directory python
 	@rm -f $(HTML).sha256
-	$(BIN)/jupyter-book build . --path-output $(OUTPUT) -W -n --keep-going
+	@mkdir -p $(dir $(HTML))
+	$(BIN)/jupyter-book build . --path-output $(OUTPUT) -W -n --keep-going 2>$(HTML).warnings; \
+	    status=$$?; cat $(HTML).warnings >&2; exit $$status
 	@$(BIN)/python -m book.build_stamp $(HTML)
 	@echo "Open $(HTML)/index.html, or run: make serve"
 

@@ -53,9 +53,16 @@ _seconds: collections.Counter[str] = collections.Counter()
 
 
 LONG = {"smollm2_file", "gemma_file", "fresh_clone"}  # fixtures of what `make test-long` runs: real models, a clone
-# Fixtures that no `bare` test has.
+# Fixtures that no `bare` test has, and the folders and files whose tests do more where there is more than Python.
 BEYOND_PYTHON = {"browser", "needs_jail", "jail_if_there_is_one", "smollm2_file", "gemma_file"}
+MORE_THAN_PYTHON = (
+    "appendices/test_languages.py", "book/", "guides/", "live/", "red_team/", "test_jupyterlab.py", "test_project.py",
+    "test_recordings.py", "autograder/batch/", "autograder/demo/", "autograder/gradebook/", "autograder/gradescope/",
+    "autograder/grading/", "autograder/nbgrader_plugins/", "autograder/sandbox/", "autograder/test_",
+)  # fmt: skip
 WHOLE = {"site", "published", "released"}  # fixtures that build the book or release the course
+HIDDEN_SEED = 8191  # stands for any
+DRAWN_IN_CI = ("softmax", "kv_cache", "language_model", "delta_rule")  # functions, classes, random numbers, tuples
 SLOW = 8.0  # seconds from which `make test-quick` leaves a file out
 
 
@@ -70,6 +77,9 @@ def pytest_collection_modifyitems(items):
             item.add_marker("long")
         if item.get_closest_marker("bare") and BEYOND_PYTHON & set(item.fixturenames):
             raise pytest.UsageError(f"{item.nodeid} is marked bare, but asks for more than Python")
+        needs_more = item.nodeid.removeprefix("tests/").startswith(MORE_THAN_PYTHON)
+        if not needs_more and not (BEYOND_PYTHON & set(item.fixturenames)):
+            item.add_marker("bare")
         if WHOLE & set(item.fixturenames) or known.get(_file(item.nodeid), 0) >= SLOW:
             item.add_marker("slow")
         units[_file(item.nodeid)].add(_unit(item.nodeid))
@@ -85,6 +95,21 @@ def each_chapter(*always: str) -> list:
 
     stems = filter(catalog.exercises_of, catalog.chapters())
     return [stem if stem in always else pytest.param(stem, marks=pytest.mark.long) for stem in stems]
+
+
+def each_seed(names) -> list:
+    """Parameters of a test on the public and on hidden inputs: pairs of an exercise and a seed.
+
+    CI draws hidden inputs for a chapter of each part and for every kind of answer; all are drawn every week.
+    """
+    from course import catalog
+    from course.kit.exercise import PUBLIC_SEED
+
+    def hidden(name):
+        weekly = catalog.chapter_of(name) not in DRAWN_IN_CI
+        return pytest.param(name, HIDDEN_SEED, marks=[pytest.mark.long, *[pytest.mark.weekly] * weekly])
+
+    return [pair for name in names for pair in (pytest.param(name, PUBLIC_SEED), hidden(name))]
 
 
 def write_files(folder: Path, contents: dict[str, str | bytes]) -> Path:
@@ -204,9 +229,6 @@ def shared(tmp_path_factory):
         return path
 
     return get
-
-
-HIDDEN_SEED = 8191  # stands for any
 
 
 @pytest.fixture(scope="session")
