@@ -31,7 +31,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from attnlab import notebook_cells
-from attnlab.check import CHECKS, OneLineError, examine, exercises, material_of
+from attnlab.check import CHECKS, OneLineError, examine, exercises, hunted_by, material_of
 from attnlab.checking import code_slice
 from attnlab.checking.judge import Finding, Report
 from attnlab.checking.probes import PROBES
@@ -229,7 +229,7 @@ class Notebook:
 
     def value(self, name: str):
         """Return the function or class of that name, unchecked. Raises NotThere if it is not available."""
-        indices = code_slice.needed(self.statements, [name], only=self.answers)
+        indices = code_slice.needed(self.statements, [name, *hunted_by(name)], only=self.answers)
         asked = {name}.union(*(self.statements[i].needs for i in indices))
         for broken in [other for other in self.broken if other in asked]:
             raise NotThere(f"{_chain(name, broken)}{broken} in {self.path.name}: {self.broken[broken]}")
@@ -285,7 +285,8 @@ class Notebook:
 
     def answers_behind(self, name: str) -> list[str]:
         """The exercises of this notebook that an answer uses, ending with itself."""
-        nodes = [self.statements[i].node for i in code_slice.needed(self.statements, [name], only=self.answers)]
+        indices = code_slice.needed(self.statements, [name, *hunted_by(name)], only=self.answers)
+        nodes = [self.statements[i].node for i in indices]
         defined = [node.name for node in nodes if isinstance(node, ast.FunctionDef | ast.ClassDef)]
         known = set(exercises()) - {name}
         return [*dict.fromkeys(other for other in defined if other in known), name]

@@ -8,8 +8,11 @@ panel.plot(scores, color=plots.QUERY)          # and KEY and VALUE; these three 
 
 from __future__ import annotations
 
+import importlib.metadata
+
 import matplotlib
 import numpy as np
+from matplotlib import font_manager
 from matplotlib.colors import ListedColormap
 
 QUERY, KEY, VALUE = "#0a6ed1", "#b35900", "#1a7f37"  # as in the widgets
@@ -28,8 +31,7 @@ LOOK = {
     "axes.spines.right": False,
     "axes.spines.top": False,
     "axes.titlecolor": INK,
-    "axes.titlesize": 10.5,
-    "font.size": 10,
+    "axes.titlesize": 11.5,
     "grid.color": "#d8dee4",
     "grid.linewidth": 0.6,
     "image.cmap": "attention",
@@ -46,10 +48,31 @@ LOOK = {
     "ytick.major.size": 3,
 }
 
+FACE, FACE_FILES = (
+    "Source Sans Pro",
+    ("SourceSansPro-Regular.ttf", "SourceSansPro-It.ttf", "SourceSansPro-Semibold.ttf"),
+)
+
 
 def style() -> None:
     """Give all figures that are drawn from now on the course's look."""
-    matplotlib.rcParams.update(LOOK)
+    matplotlib.rcParams.update(LOOK | face())
+
+
+def face() -> dict:
+    """Settings for the face in which the book is set, where its package is installed, and else for Matplotlib's own."""
+    try:
+        files = importlib.metadata.files("font-source-sans-pro") or []
+    except importlib.metadata.PackageNotFoundError:
+        return {"font.size": 10}
+    for file in files:
+        if file.name in FACE_FILES:
+            font_manager.fontManager.addfont(file.locate())
+    return {
+        "font.family": [FACE, "DejaVu Sans"],  # the second for what the first lacks
+        "font.size": 11.5,  # its letters are smaller at the same size
+        "mathtext.fontset": "stixsans",
+    }
 
 
 def scale(steps: int = 256) -> np.ndarray:

@@ -12,10 +12,20 @@ def steps() -> dict:
     from book import edition, leaks
     from book.chapter_pages import chapter_reader, downloads, estimates, exercise_cards, progress
     from book.directives import front_page, living_picture, verify_record
-    from book.pages import accessibility, bibliography, external_links, mathematics, metadata, slim_pages, wrap_code
+    from book.pages import (
+        accessibility,
+        bibliography,
+        external_links,
+        late_pictures,
+        mathematics,
+        metadata,
+        slim_pages,
+        wrap_code,
+    )
     from book.site import (
         all_exercises,
         answers,
+        chapter_cards,
         fonts,
         live_model,
         moved,
@@ -69,6 +79,7 @@ def steps() -> dict:
             search.add_files,
             OTHERS,  # the theme adds scripts as well
             wrap_code.hang_lines,
+            late_pictures.load_late,
             metadata.add_tags,
             accessibility.plain_roles,
             slim_pages.slim_head,
@@ -80,6 +91,7 @@ def steps() -> dict:
             slim_pages.drop_files,
             live_model.copy,
             answers.copy,
+            chapter_cards.add,
             widget_files.share,  # when the pages are written
             fonts.write_fonts,  # after it: pages hold the letters of widgets' code as escapes of JSON
             not_found.begin_at_the_root,
@@ -95,10 +107,28 @@ def steps() -> dict:
 def setup(app):
     """Register the nodes, directives, transforms and settings with Sphinx, and all steps."""
     from book.chapter_pages import drawers, folded_cells
-    from book.directives import check_at_work, course_facts, front_page, living_picture, quiz, verify_record
+    from book.directives import (
+        check_at_work,
+        check_figures,
+        course_facts,
+        front_page,
+        living_picture,
+        quiz,
+        verify_record,
+    )
     from book.pages import bibliography, external_links, mathematics, metadata, slim_pages
 
-    parts = (quiz, living_picture, course_facts, check_at_work, mathematics, folded_cells, drawers, external_links)
+    parts = (
+        quiz,
+        living_picture,
+        course_facts,
+        check_at_work,
+        check_figures,
+        mathematics,
+        folded_cells,
+        drawers,
+        external_links,
+    )
     for part in (*parts, bibliography, metadata, front_page, verify_record, slim_pages):
         part.setup(app)
     for event, functions in steps().items():

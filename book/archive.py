@@ -15,7 +15,7 @@ from course.files import add_to_zip, replacing
 from course.folder import ROOT
 
 NAME = "attention-book"
-LEFT_OUT = {".buildinfo", "objects.inv", "404.html"}  # for servers and for other builds
+LEFT_OUT = {".buildinfo", "objects.inv", "404.html", "answers.html"}  # for servers and for other builds
 # After the reports: an index, a model and Python, which pages may only fetch over http.
 FOLDERS_LEFT_OUT = ("reports/", f"{search.FOLDER}/", f"{live_model.FOLDER}/", f"{answers.FOLDER}/")
 

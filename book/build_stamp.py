@@ -15,7 +15,7 @@ from course.folder import ROOT
 
 FILES = ("_config.yml", "_toc.yml", "references.bib", "requirements.txt", "index.md", "bibliography.md")
 BUILT = ("build/python/pieces.json", "build/live/manifest.json")  # what the site has beyond the book, if it was made
-FOLDERS = ("chapters", "appendices", "guides", "solutions", "attnlab", "course", "book")
+FOLDERS = ("chapters", "play", "appendices", "guides", "solutions", "attnlab", "course", "book")
 
 
 def made_from() -> str:

@@ -32,6 +32,7 @@ from attnlab.checking import codec
 from attnlab.checking.judge import judge
 from course import catalog, check_data
 from course.kit.exercise import PUBLIC_SEED
+from course.kit.hunt import without_hunts
 
 SEEDS = (PUBLIC_SEED, 8191)
 
@@ -86,7 +87,7 @@ def main() -> int:
     parser.add_argument("exercises", nargs="*", metavar="EXERCISE")
     parser.add_argument("--keep-grades", action="store_true")
     chosen = parser.parse_args()
-    names = chosen.exercises or list(catalog.all_exercises())
+    names = chosen.exercises or list(without_hunts(catalog.all_exercises()))
     jobs = len(os.sched_getaffinity(0))
     with ProcessPoolExecutor(jobs, mp_context=multiprocessing.get_context("spawn")) as pool:
         records = dict(zip(names, pool.map(recorded, names)))

@@ -34,17 +34,17 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 os.environ.update(OMP_NUM_THREADS="1", OPENBLAS_NUM_THREADS="1", MKL_NUM_THREADS="1")
 
-from mutants import Mutant, mutants
-
 from attnlab.check import examine
 from attnlab.checking import codec
 from attnlab.checking.compare import difference
+from attnlab.checking.hunting.mutants import Mutant, mutants
 from attnlab.checking.judge import Finding, Report, judge
 from attnlab.checking.observe import outcome_of
 from attnlab.checking.report import as_text
 from course import catalog
 from course.errors import CourseError
 from course.kit.exercise import PUBLIC_SEED, Exercise
+from course.kit.hunt import without_hunts
 
 HIDDEN_SEED = 31_415
 DRAWN_SEEDS = range(100_000, 100_200)
@@ -265,7 +265,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--points", action="store_true", help="what registered misconceptions are worth instead")
     options = parser.parse_args(arguments)
     try:
-        exercises = [catalog.exercise(name) for name in options.exercise or catalog.all_exercises()]
+        exercises = [catalog.exercise(name) for name in options.exercise or without_hunts(catalog.all_exercises())]
     except CourseError as error:
         parser.error(str(error))
     if options.points:

@@ -12,8 +12,6 @@ from torch import nn
 from solutions.cross_attention import CrossAttention, attention_multiply_adds, hard_alignment
 from tests.references import CAT_SAT, close
 
-pytestmark = pytest.mark.bare
-
 CHAPTER = (Path(__file__).parent.parent / "chapters" / "cross_attention.md").read_text("utf-8")
 
 

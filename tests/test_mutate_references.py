@@ -13,9 +13,8 @@ from course.kit.exercise import Exercise
 sys.path.append(str(Path(__file__).resolve().parent.parent / "scripts"))
 
 import mutate_references as script  # noqa: E402
-from mutants import mutants  # noqa: E402
 
-pytestmark = pytest.mark.bare
+from attnlab.checking.hunting.mutants import mutants  # noqa: E402
 
 TOY = '''
 def toy(x: Tensor, y: Tensor, mask: Mask = None, causal: bool = False):
@@ -46,7 +45,7 @@ def toy(x: Tensor, y: Tensor, mask: Mask = None, causal: bool = False):
         ("operands exchanged", "scores = (right @ left).max(axis=-1, keepdims=True) / np.sqrt(x.shape[-1])"),
         ("transpose", "scores = (left @ right.mT).max(axis=-1, keepdims=True) / np.sqrt(x.shape[-1])"),
         ("name", "scores = (left @ left).max(axis=-1, keepdims=True) / np.sqrt(x.shape[-1])"),
-        ("neighbour", "scores = (left @ right).min(axis=-1, keepdims=True) / np.sqrt(x.shape[-1])"),
+        ("neighbor", "scores = (left @ right).min(axis=-1, keepdims=True) / np.sqrt(x.shape[-1])"),
         ("argument dropped", "scores = (left @ right).max(keepdims=True) / np.sqrt(x.shape[-1])"),
         ("constant", "scores = (left @ right).max(axis=-1, keepdims=False) / np.sqrt(x.shape[-1])"),
         ("operand dropped", "scores = (left @ right).max(axis=-1, keepdims=True)"),

@@ -16,17 +16,19 @@ addEventListener("DOMContentLoaded", () => {
 // Boxes that scroll are stops for the Tab key. The theme sees to it, but not for formulas and unfolded boxes.
 addEventListener("load", () => {
   const tables = [...document.querySelectorAll(".bd-article .pst-scrollable-table-container")];
-  const observer = new ResizeObserver((entries) => {
-    for (const { target } of entries) {
-      if (target.scrollWidth <= target.clientWidth) continue;
-      target.tabIndex = 0;
-      if (!tables.includes(target)) continue;
-      target.setAttribute("role", "region"); // what can have the focus needs a role and a name
-      target.setAttribute("aria-label", `Table ${1 + tables.indexOf(target)}`);
-    }
-  });
+  const mark = (box) => {
+    if (box.scrollWidth <= box.clientWidth && box.tabIndex !== 0) return; // the theme may have seen that it scrolls
+    box.tabIndex = 0;
+    if (!tables.includes(box)) return;
+    box.setAttribute("role", "region"); // what can have the focus needs a role and a name
+    box.setAttribute("aria-label", `Table ${1 + tables.indexOf(box)}`);
+  };
+  const observer = new ResizeObserver((entries) => entries.forEach(({ target }) => mark(target)));
   const inside = ".pst-scrollable-table-container, details :is(pre, .output), div.math";
-  for (const box of document.querySelectorAll(`.bd-article :is(${inside})`)) observer.observe(box);
+  for (const box of document.querySelectorAll(`.bd-article :is(${inside})`)) {
+    mark(box); // in a folded box too, whose sizes are not observed
+    observer.observe(box);
+  }
 });
 
 // The theme lets go of these buttons once they are pressed. Who uses the keyboard may want to press them again.
@@ -85,13 +87,19 @@ addEventListener("click", async (event) => {
   setTimeout(() => URL.revokeObjectURL(save.href), 60000);
 });
 
-// From the file system a browser shows a notebook instead of saving it. Then the link says what to do.
+// From the file system a browser shows a notebook instead of saving it, and loads no Python. Then the page says so.
 addEventListener("DOMContentLoaded", () => {
   if (location.protocol !== "file:") return;
-  for (const link of document.querySelectorAll(".chapter-download a")) {
+  for (const link of document.querySelectorAll("a[data-wheel]")) {
     const hint = document.createElement("small");
     hint.textContent = "Right-click and choose “Save link as”.";
     link.after(" ", hint);
+  }
+  for (const offer of document.querySelectorAll(".answer-here:has(button)"))
+    offer.textContent = "A page from a folder may not load Python. Use the notebook, or serve the site.";
+  for (const start of document.querySelectorAll(".hero-start")) {
+    if (start.hash.startsWith("#answer-")) start.remove();
+    else start.classList.remove("hero-second");
   }
 });
 
@@ -156,10 +164,6 @@ addEventListener("keydown", (event) => {
 // "Answer here" on a card loads the editor, which loads Python. Nothing of either is loaded before.
 async function answerHere(button) {
   const card = button.closest(".exercise-card"), said = button.nextElementSibling;
-  if (location.protocol === "file:") {
-    said.textContent = "works on a site that is served: a page from a folder may not load Python. Use the notebook.";
-    return;
-  }
   const folder = new URL("../_static/python/", location);
   button.ariaDisabled = "true";
   said.textContent = "The editor is coming ...";

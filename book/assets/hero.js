@@ -42,7 +42,7 @@
 
   // The purpose of a head, as the end of a sentence that begins with its name.
   function habit(rows, words) {
-    const { first, before, itself, other } = shares(rows);
+    const { first, before, itself } = shares(rows);
     const later = words.map((_, query) => query).slice(2);
     if (first >= MOST) return `rests on ${quoted(words[0])}: ${percent(first)} of the weight goes there.`;
     if (before >= MOST) return `reads the word before: ${percent(before)} of the weight goes there.`;
@@ -57,8 +57,7 @@
         if (rows[query][key] > pair.weight) pair = { query, key, weight: rows[query][key] };
     if (pair.weight >= CLEAR)
       return `reads ${quoted(words[pair.key])} from ${quoted(words[pair.query])}, with weight ${hundredths(pair.weight)}.`;
-    return `divides its weight: ${percent(first)} to ${quoted(words[0])}, ${percent(before)} to the word before, ` +
-      `${percent(itself)} to the word itself, ${percent(other)} to others.`;
+    return "divides its weight between several words.";
   }
 
   // The words that one word reads in this head.
@@ -75,8 +74,9 @@
 
   function caption(rows, words, layer, head, query) {
     const [first, second] = [habit(rows, words), reading(rows, words, query)];
-    const twice = first.startsWith("reads “") && first.includes(` from ${quoted(words[query])},`);
-    return `Head ${layer}.${head} ${first}${twice ? "" : ` ${second}`}`;
+    if (!first.startsWith("reads “")) return `Head ${layer}.${head} ${first} ${second}`;
+    const same = first.includes(` from ${quoted(words[query])},`); // else it is about words that are not shown
+    return same ? `Head ${layer}.${head} ${first}` : `In head ${layer}.${head}, ${second}`;
   }
 
   const calm = () => matchMedia("(prefers-reduced-motion: reduce)").matches;
@@ -286,6 +286,7 @@
     // The reader's own sentence, read by the model in a worker of the site.
     const MOST_TOKENS = 14;
     let worker = null, own = null;
+    const asked = []; // the sentence of each question that is not answered yet: the first is being answered
     function tell(text) {
       note.textContent = text;
     }
@@ -299,15 +300,20 @@
         worker.onmessage = ({ data }) => hear(data);
         worker.onerror = () => {
           worker = null;
+          asked.length = 0;
           fail("The model could not be started in this browser.");
         };
       }
+      asked.push(own);
       worker.postMessage(what);
     }
     function hear(data) {
+      const stale = asked[0] !== own; // of a sentence that was refused or replaced
+      if (data.error || data.ready) asked.shift();
+      if (stale && !data.total) return;
       if (data.error) return fail(data.error);
       if (!own) return;
-      if (data.total) tell(data.done < data.total ? `${Math.round(data.done / 1e6)} of ${Math.round(data.total / 1e6)} MB` : "");
+      if (data.total) tell(data.done < data.total ? `Loading the model, once: ${Math.round(data.done / 1e6)} of ${Math.round(data.total / 1e6)} MB` : "");
       if (data.tokens) {
         const many = data.tokens.length;
         if (many < 3 || many > MOST_TOKENS)
@@ -344,13 +350,17 @@
     if (document.querySelector('meta[name="model-in-page"]') && location.protocol !== "file:") {
       const text = form.querySelector("input");
       form.hidden = false;
+      const size = document.createElement("small"); // on the button, until it is pressed
+      size.textContent = ` ${content.size} MB`;
+      form.lastElementChild.append(size);
       form.lastElementChild.title = `Loads the model first: ${content.size} MB, once`;
       form.addEventListener("submit", (event) => {
         event.preventDefault();
         if (!text.value.trim()) return tell("Type a sentence first.");
         off.clear();
         own = { all: null };
-        tell(worker ? "" : `The model is loaded: ${content.size} MB, once.`);
+        tell(worker ? "" : `Loading the model, once: ${content.size} MB`);
+        size.remove();
         ask({ read: text.value.trim() });
       });
     }

@@ -36,11 +36,25 @@
     Object.is(a, b) ||
     (!(a instanceof DataView) && !(b instanceof DataView) && JSON.stringify(a) === JSON.stringify(b));
 
-  // The module and the style of a saved widget: in the state, or in a file that pages share (book/site/widget_files.py).
-  function textsOf(state) {
-    if (!state._files) return state;
-    const { after, _esm, _css } = self.widgetFiles[state._files], begin = self.widgetFiles[after];
-    return begin ? { _esm: begin._esm + _esm, _css: begin._css + _css } : { _esm, _css };
+  // A saved widget with its module and its style, which pages share, and with its values if they are many: these are in
+  // scripts (book/site/widget_files.py), and loaded when the widget is mounted.
+  const folder = new URL("widgets/", document.currentScript.src);
+  const files = new Map(); // name -> promise of what the script holds
+  function file(name) {
+    if (!files.has(name)) files.set(name, self.widgetFiles?.[name] ?? new Promise((done, failed) => {
+      const script = document.createElement("script");
+      const missing = () => failed(Object.assign(new Error(`${name}.js did not load`), { missing: true }));
+      Object.assign(script, { src: `${folder}${name}.js`, onload: () => done(self.widgetFiles[name]), onerror: missing });
+      document.head.append(script);
+    }));
+    return files.get(name);
+  }
+  async function complete(saved) {
+    const { _files, _saved } = saved.state;
+    if (!_files) return saved;
+    const [rest, ...texts] = await Promise.all([_saved ? file(_saved) : saved, ..._files.map(file)]);
+    const joined = (key) => texts.map((text) => text[key]).join("");
+    return { ...rest, state: { ...rest.state, _esm: joined("_esm"), _css: joined("_css") } };
   }
 
   // The object that anywidget calls the model. All views of one model share it, so they stay in step.
@@ -102,7 +116,7 @@
       models.set(id, (async () => {
         const model = makeModel(inAddress ? fromAddress(values(saved)) : values(saved));
         if (inAddress) toAddress(model, saved);
-        const exported = (await load(textsOf(saved.state)._esm)).default;
+        const exported = (await load(saved.state._esm)).default;
         const widget = typeof exported === "function" ? await exported() : exported;
         await widget.initialize?.({ model, signal: new AbortController().signal });
         return { model, widget };
@@ -111,9 +125,9 @@
     return models.get(id);
   }
 
-  async function mount(el, id, saved) {
+  async function mount(el, id, named) {
     try {
-      const css = textsOf(saved.state)._css;
+      const saved = await complete(named), css = saved.state._css;
       if (css && !styles.has(css)) {
         styles.add(css);
         document.head.append(Object.assign(document.createElement("style"), { textContent: css }));
@@ -126,9 +140,10 @@
       if (inAddress && location.hash) { // an edited address
         history.replaceState(null, "", location.pathname);
         models.delete(id);
-        return mount(el, id, saved);
+        return mount(el, id, named);
       }
-      el.textContent = "This picture needs a newer browser.";
+      el.textContent = error.missing ? "This picture did not load. Reload the page to try again."
+        : "This picture needs a newer browser.";
       console.error(error);
     }
   }
@@ -152,18 +167,12 @@
       const id = JSON.parse(script.textContent).model_id;
       const saved = state[id];
       if (!saved?.state._esm && !saved?.state._files) continue;
-      const el = document.createElement("div");
-      el.className = "widget-view";
-      // Reserved, so that text does not jump: for the widget, and for its questions, by the lines of the longest.
-      const { min_height = 0, narrow_extra = 0, predictions = [] } = saved.state;
-      const narrow = innerWidth < 600, letters = Math.max(0, ...predictions.map((one) => [].concat(one)[0].length));
-      const questions = predictions.length ? (narrow ? 87 : 61) + 21.3 * Math.ceil(letters / (narrow ? 40 : 68)) : 0;
-      el.style.minHeight = `${min_height + (narrow ? narrow_extra : 0) + questions}px`;
-      script.after(el);
+      const el = script.nextElementSibling; // see `book/site/widget_files.py`
       waiting.set(el, () => mount(el, id, saved));
       observer.observe(el);
     }
-    // The others as soon as nothing else is to do: whoever prints the page gets all of them.
+    // The others when nothing else is to do, since a printed page has all of them: from the file system at once, from a
+    // server once the reader has begun to read, so that the first load is small.
     const idle = window.requestIdleCallback ?? ((f) => setTimeout(f, 200));
     const next = () => idle(() => {
       const [el] = waiting.keys();
@@ -171,8 +180,16 @@
       show(el);
       next();
     });
-    if (document.readyState === "complete") next();
-    else addEventListener("load", next);
+    let begun = false;
+    const begin = () => {
+      if (begun) return;
+      begun = true;
+      if (document.readyState === "complete") next();
+      else addEventListener("load", next);
+    };
+    if (location.protocol === "file:") begin();
+    else for (const event of ["scroll", "keydown", "pointerdown"])
+      addEventListener(event, begin, { once: true, passive: true }); // not in boxes: the theme scrolls the sidebar
   }
 
   // On paper nothing can be pressed: while a page is printed, what goes step by step is at its last step, at once.

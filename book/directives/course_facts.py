@@ -1,7 +1,7 @@
 """Say in one line how large the course is.
 
     :::{course-facts}
-    Free. You need Python and school algebra, no GPU.
+    Free.
     :::
 
 The line begins with the words that are given, and goes on with the numbers of chapters, exercises and hours. The
@@ -29,7 +29,7 @@ class CourseFacts(SphinxDirective):
         line = nodes.paragraph(
             "", f"{' '.join(self.content)} {len(stems)} chapters, ".lstrip(), classes=["course-facts"]
         )
-        exercises = f"{len(catalog.all_exercises())} checked exercises"
+        exercises = f"{len(catalog.all_exercises())} exercises"
         page = "exercises.html"  # see `book.site.all_exercises`
         line += [nodes.reference("", exercises, refuri=page), nodes.Text(f", about {hours} hours.")]
         return [line]

@@ -137,8 +137,7 @@ def visit(self, node) -> None:
         '<p class="hero-next"><a class="hero-off" href="play/head_off.html"></a>'
         '<button type="button" class="hero-off" hidden></button><span class="hero-note" role="status"></span></p></div>'
         '<p class="hero-legend"><span class="hero-how">Point at a word or a square.</span> '
-        f"Each square is one of the {layers * heads} heads of "
-        "SmolLM2-135M, colored by where most of its weight goes: "
+        "A square is a head of SmolLM2-135M (11.0: layer 11, head 0), colored by where most weight goes: "
         '<span class="hero-key" data-kind="first">the first word</span> '
         '<span class="hero-key" data-kind="before">the word before</span> '
         '<span class="hero-key" data-kind="itself">the word itself</span> '

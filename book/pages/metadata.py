@@ -49,7 +49,7 @@ def shared_pages() -> list[str]:
 
 def picture_of(app, pagename: str) -> str:
     """Return the file name of a page's picture, below `_static`: its own, or that of the first page."""
-    own = f"{pagename.rpartition('/')[2]}.jpg"
+    own = f"{pagename.rpartition('/')[2]}.png"
     return f"share/{own}" if "/" in pagename and Path(app.srcdir, SHARED, own).is_file() else PICTURE
 
 

@@ -50,7 +50,12 @@ def in_words(text: nodes.Node) -> str:
     from attnlab import widgets
 
     kind = re.match(r"<attnlab[\w.]*\.(\w+) object", text.astext().strip())
-    return f"The widget as a still picture. {getattr(widgets, kind[1]).__doc__.splitlines()[0] if kind else ''}".strip()
+    return said_of(getattr(widgets, kind[1]) if kind else None)
+
+
+def said_of(widget: type | None) -> str:
+    """The same for a class; None for a widget that is not one of the course's."""
+    return f"The widget as a still picture. {(widget.__doc__ or '').splitlines()[0] if widget else ''}".strip()
 
 
 class PictureWithoutScript(SphinxPostTransform):

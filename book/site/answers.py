@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import functools
 import json
+import re
 import shutil
 from html import escape
 from pathlib import Path
@@ -22,10 +23,11 @@ BUTTON = (
     '<p class="answer-here pst-js-only" id="answer-{name}"><button type="button" data-exercise="{name}" '
     'data-stem="{stem}">Answer here</button> <span>on this page, with nothing to install</span></p>'
 )
-NOT_BUILT = (
+NOT_BUILT = (  # where a build with Python has the button: in chapters that need no PyTorch, see `live.python_pieces`
     '<p class="answer-here">This copy of the site was built without Python for its pages. '
     "<code>make site</code> builds it with an <i>Answer here</i> on this card.</p>"
 )
+NEEDS_PYTORCH = re.compile(r"^(import|from) torch\b", re.MULTILINE)
 
 
 @functools.cache
@@ -47,7 +49,7 @@ def offer(stem: str, name: str) -> str:
     """Return HTML for the card of an exercise: the button, or why there is none."""
     offered = chapters()
     if offered is None:
-        return NOT_BUILT
+        return "" if NEEDS_PYTORCH.search((ROOT / "solutions" / f"{stem}.py").read_text("utf-8")) else NOT_BUILT
     if stem not in offered:
         return ""
     return BUTTON.format(name=escape(name), stem=escape(stem))

@@ -162,9 +162,14 @@ export class LanguageModel {
     }
   }
 
-  // Forgets the text, or what the layers from this one on made of it.
-  reset(from = 0) {
-    if (from === 0) this.ids = [];
+  // Forgets the text.
+  reset() {
+    this.ids = [];
+    this.restart(0);
+  }
+
+  // Forgets what the layers from this one on made of the text.
+  restart(from) {
     this.caches.slice(from).forEach((cache) => cache.reset());
     this.maps.slice(from).forEach((rows) => { rows.length = 0; });
   }
@@ -237,7 +242,7 @@ export class LanguageModel {
 
   // All layers over what is new. from: the first layer that something was changed in
   read(ids = [], from = null) {
-    if (from !== null) this.reset(from);
+    if (from !== null) this.restart(from);
     this.embed(ids);
     this.layers.forEach((_, l) => this.block(l));
   }

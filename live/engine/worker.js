@@ -130,7 +130,7 @@ const answers = {
     const all = await opened;
     await all.need("ends", 0); // the means are in it
     all.model.heads[layer][head] = how;
-    all.model.reset(layer);
+    all.model.restart(layer);
     await layers(all, layer);
     await predict(all);
     ready(all);

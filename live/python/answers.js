@@ -4,8 +4,8 @@ import * as engine from "./engine.js";
 import * as store from "./store.js";
 
 const DOING = { check: "Checking ...", run: "Running ..." };
-const LONG = 5000; // milliseconds after which code may not end
-const STILL = "Still running. Does a loop not end? Stop ends it, and what you wrote stays.";
+const LONG = 8000; // milliseconds after which it is said how to end it
+const STILL = "Still running. If a loop does not end, press Stop: what you wrote stays.";
 const PAUSE = 300; // milliseconds after the last key until what was typed is kept
 const TRIES = 5; // checks that fail until the next hint is offered
 const TAKEN_IN = "answers-taken-in"; // what a page tells its cards after a notebook has come back
@@ -194,13 +194,21 @@ export async function open(card, { name, stem }) {
   });
 
   // ---- Python
+  let ticking = 0;
   engine.watch(({ state, loaded, total, began }) => {
+    clearInterval(ticking);
     bar.hidden = state !== "loading" && state !== "starting";
     if (!bar.hidden) {
-      const seconds = Math.round((performance.now() - began) / 1000);
-      bar.value = total ? Math.min(1, loaded / total) : 0;
-      status.textContent = state === "starting" ? "Starting Python, with NumPy ..."
-        : `Loading Python: ${megabytes(loaded)} of ${total ? megabytes(total) : "about 18"} MB, ${seconds} s. Your browser keeps it.`;
+      const here = state === "starting" || (total && loaded >= total); // what comes then has no measure
+      if (here) bar.removeAttribute("value");
+      else bar.value = total ? loaded / total : 0;
+      const tick = () => {
+        const seconds = Math.round((performance.now() - began) / 1000);
+        status.textContent = here ? `Starting Python, with NumPy: ${seconds} s.`
+          : `Loading Python: ${megabytes(loaded)} of ${total ? megabytes(total) : "about 18"} MB, ${seconds} s. Your browser keeps it.`;
+      };
+      tick();
+      ticking = setInterval(tick, 1000);
     } else if (state === "ready" && busy) working();
     else if (state === "ready") status.textContent = "Python is ready.";
   });

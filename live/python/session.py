@@ -18,7 +18,7 @@ import warnings
 from pathlib import Path
 
 from attnlab import notebook_cells
-from attnlab.check import NoSuchExercise, WrongKind, in_html, report_on
+from attnlab.check import NoSuchExercise, WrongKind, hunted_by, in_html, report_on
 from attnlab.checking import code_slice
 
 FOLDER = Path("/home/pyodide/notebooks")
@@ -123,7 +123,7 @@ def prepare(names: dict, stem: str, name: str, source: str) -> None:
         if cell.solution and cell.name == name:
             break
         above.add(cell)
-    above.run(names, source)
+    above.run(names, "\n".join([source, *hunted_by(name)]))
 
 
 def cells_of(stem: str) -> list[notebook_cells.Cell]:

@@ -4,6 +4,14 @@ import math
 
 import torch
 
+from course.right_answers.rope import (
+    angles_of,
+    check_sizes,
+    rope_as_hugging_face,
+    rope_by_complex_numbers,
+    rope_by_matrices,
+    rope_into_an_empty_tensor,
+)
 
 # rope_frequencies
 
@@ -40,58 +48,12 @@ def angles_in_double_rounded_once(positions, d_head, base=10000.0):
 
 # apply_rope
 
-def _check(x, positions):
-    if x.dim() < 2 or positions.numel() != x.size(-2):
-        raise ValueError("one position for each token, please")
-
-
-def rope_as_hugging_face(x, positions, base=10000.0):
-    """Cosines as wide as the head, rounded to the dtype of x before they meet it; halves exchanged, one negated."""
-    _check(x, positions)
-    angles = angles_by_einsum(positions, x.shape[-1], base)
-    emb = torch.cat((angles, angles), dim=-1)
-    cos, sin = emb.cos().to(x.dtype), emb.sin().to(x.dtype)
-    x1, x2 = x[..., : x.shape[-1] // 2], x[..., x.shape[-1] // 2:]
-    return x * cos + torch.cat((-x2, x1), dim=-1) * sin
-
-
-def rope_by_complex_numbers(x, positions, base=10000.0):
-    _check(x, positions)
-    angles = angles_by_promotion(positions, x.size(-1), base)
-    a, b = x.double().chunk(2, dim=-1)
-    turned = torch.complex(a, b) * torch.polar(torch.ones_like(angles), angles)
-    return torch.cat([turned.real, turned.imag], dim=-1).to(x.dtype)
-
-
-def rope_by_matrices(x, positions, base=10000.0):
-    """One matrix for each position; slow and plain. No size is asked for."""
-    d = x.shape[-1]
-    angles = angles_in_double_rounded_once(positions, d, base)
-    pair = torch.arange(d // 2)
-    turn = torch.zeros(len(positions), d, d, device=x.device)
-    turn[:, pair, pair] = angles.cos()
-    turn[:, pair + d // 2, pair + d // 2] = angles.cos()
-    turn[:, pair, pair + d // 2] = -angles.sin()
-    turn[:, pair + d // 2, pair] = angles.sin()
-    return torch.einsum("nij,...nj->...ni", turn, x.float()).to(x.dtype)
-
-
-def rope_into_an_empty_tensor(x, positions, base=10000.0):
-    _check(x, positions)
-    half = x.shape[-1] // 2
-    angles = angles_by_einsum(positions, x.shape[-1], base)
-    out = torch.empty_like(x)
-    out[..., :half] = x[..., :half] * angles.cos() - x[..., half:] * angles.sin()
-    out[..., half:] = x[..., :half] * angles.sin() + x[..., half:] * angles.cos()
-    return out
-
-
 # apply_rope_interleaved
 
 def interleaved_by_complex_numbers(x, positions, base=10000.0):
     """As the first Llama's published code: neighbors are the real and the imaginary part of one number. One position
     for three tokens passes: no size is asked for."""
-    angles = angles_by_promotion(positions, x.size(-1), base)
+    angles = angles_of(positions, x.size(-1), base)
     numbers = torch.view_as_complex(x.float().unflatten(-1, (-1, 2)).contiguous())
     return torch.view_as_real(numbers * torch.polar(torch.ones_like(angles), angles)).flatten(-2).type_as(x)
 
@@ -104,7 +66,7 @@ def interleaved_by_sorting_twice(x, positions, base=10000.0):
 
 
 def interleaved_by_matrices(x, positions, base=10000.0):
-    _check(x, positions)
+    check_sizes(x, positions)
     angles = angles_by_einsum(positions, x.shape[-1], base)
     turn = torch.stack([torch.stack([angles.cos(), -angles.sin()], -1), torch.stack([angles.sin(), angles.cos()], -1)],
                        -2)
@@ -112,7 +74,7 @@ def interleaved_by_matrices(x, positions, base=10000.0):
 
 
 def interleaved_with_a_sign(x, positions, base=10000.0):
-    _check(x, positions)
+    check_sizes(x, positions)
     angles = angles_in_double_rounded_once(positions, x.shape[-1], base).repeat_interleave(2, dim=1)
     partner = torch.stack([-x[..., 1::2], x[..., ::2]], dim=-1).reshape(x.shape)
     return (x * angles.cos() + partner * angles.sin()).to(x.dtype)

@@ -19,8 +19,6 @@ from attnlab.checking import codec, diagnosis
 from solutions.softmax import softmax as reference_softmax
 from tests.course.toy_exercise import RIGHT, doubled, make
 
-pytestmark = pytest.mark.bare
-
 TOY = make().material()
 MODULE = sys.modules["attnlab.check"]  # `attnlab.check` itself is the function
 

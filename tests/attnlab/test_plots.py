@@ -1,10 +1,12 @@
 """The look of the figures: one place, the widgets' colors."""
 
+import importlib.metadata
 import re
 
 import matplotlib
 import numpy as np
 import pytest
+from matplotlib import font_manager, pyplot
 
 from attnlab import plots
 from course.folder import ROOT
@@ -40,3 +42,20 @@ def test_more_weight_is_always_darker_and_the_ends_are_what_browsers_draw():
     assert np.round(255 * plots.scale(3)).tolist() == [[244, 248, 225], [76, 159, 158], [38, 41, 118]]
     assert np.allclose(matplotlib.colormaps["attention"](1.0)[:3], colors[-1])
     assert np.allclose(matplotlib.colormaps["attention_r"](0.0)[:3], colors[-1])
+
+
+def test_figures_have_the_face_of_the_site_and_else_one_that_comes_with_matplotlib(monkeypatch, caplog):
+    plots.style()
+    words = font_manager.findfont(font_manager.FontProperties(family=matplotlib.rcParams["font.family"]))
+    assert words.endswith("SourceSansPro-Regular.ttf")
+    pyplot.figure().suptitle(r"$\sqrt{d_k}$ → ≤ θ")
+    pyplot.gcf().canvas.draw()
+    assert caplog.text == ""  # else a page shows what was logged
+
+    def not_there(name):
+        raise importlib.metadata.PackageNotFoundError(name)
+
+    monkeypatch.setattr(importlib.metadata, "files", not_there)
+    matplotlib.rcdefaults()
+    plots.style()
+    assert matplotlib.rcParams["font.family"] == ["sans-serif"]

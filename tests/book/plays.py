@@ -17,9 +17,10 @@ SAVED = """async () => {
     Object.assign(all, JSON.parse(script.textContent).state);
   const found = [];
   for (const script of document.querySelectorAll(`script[type="${type}view+json"]`)) {
-    const { state, buffers = [] } = structuredClone(all[JSON.parse(script.textContent).model_id]);
-    const { after, _esm } = self.widgetFiles?.[state._files] ?? state, begin = self.widgetFiles?.[after]?._esm ?? "";
-    const url = URL.createObjectURL(new Blob([begin, _esm], { type: "text/javascript" }));
+    const named = all[JSON.parse(script.textContent).model_id], { _files, _saved, _esm } = named.state;
+    const { state, buffers = [] } = structuredClone(self.widgetFiles?.[_saved] ?? named);
+    const parts = _files?.map((name) => self.widgetFiles[name]._esm) ?? [_esm];
+    const url = URL.createObjectURL(new Blob(parts, { type: "text/javascript" }));
     const { compute } = await import(url);
     const given = { ...state };
     for (const { path, data } of buffers) {

@@ -68,15 +68,15 @@ def test_the_picture_has_the_size_that_is_said():
 def test_each_page_that_is_shared_has_a_picture_of_its_own(tmp_path):
     folder = ROOT / metadata.SHARED
     pages = metadata.shared_pages()
-    assert {f"{page.rpartition('/')[2]}.jpg" for page in pages} == {path.name for path in folder.iterdir()}
+    assert {f"{page.rpartition('/')[2]}.png" for page in pages} == {path.name for path in folder.iterdir()}
     for path in folder.iterdir():
-        assert Image.open(path).size == metadata.PICTURE_SIZE and path.stat().st_size < 80_000, path.name
+        assert Image.open(path).size == metadata.PICTURE_SIZE and path.stat().st_size < 60_000, path.name
     app = SimpleNamespace(srcdir=ROOT)
     assert [
         metadata.picture_of(app, page) for page in ("chapters/rope", "play/clocks", "index", "guides/students")
     ] == [
-        "share/rope.jpg",
-        "share/clocks.jpg",
+        "share/rope.png",
+        "share/clocks.png",
         metadata.PICTURE,
         metadata.PICTURE,
     ]

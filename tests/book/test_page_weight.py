@@ -59,8 +59,8 @@ def test_a_page_within_the_budget_gives_no_warning(site, caplog):
 def test_a_page_above_the_budget_is_a_warning_that_names_the_heaviest_files(site, caplog):
     (site / "s/now.png").write_bytes(random.Random(5).randbytes(page_weight.BUDGET))
     (warning,) = check(site, caplog)
-    assert warning.startswith("chapters/a.html transfers 40") and "at most 400,000" in warning
-    assert "heaviest files: s/now.png 400,000, s/f.woff 700, " in warning
+    assert warning.startswith("chapters/a.html transfers 25") and "at most 250,000" in warning
+    assert "heaviest files: s/now.png 250,000, s/f.woff 700, " in warning
 
 
 def test_a_file_that_is_not_there_is_a_warning(site, caplog):

@@ -43,24 +43,59 @@ def test_two_views_of_one_kind_share_a_file_and_keep_their_values():
     page, files = widget_files.lighten(page_of(WIDGET, {**WIDGET, "head": 5}, OTHER, LAYOUT))
     one, two, other, layout = states(page)
     assert one["_files"] == two["_files"] != other["_files"] and len(files) == 2
-    assert content(files[f"{one['_files']}.js"]) == {key: WIDGET[key] for key in widget_files.BEGINNING}
+    assert content(files[f"{one['_files'][0]}.js"]) == {key: WIDGET[key] for key in widget_files.BEGINNING}
     assert (one["head"], two["head"], one["maps"]) == (3, 5, WIDGET["maps"]) and layout == LAYOUT
     assert "export default" not in page and '</script>"' not in page
+
+
+def test_each_view_has_a_box_with_room_for_the_drawing_and_the_longest_question():
+    plain = {**OTHER, "min_height": 300, "narrow_extra": 40}
+    for state, wide, narrow in [
+        (plain, 300, 340),
+        (
+            {
+                **plain,
+                "predictions": ["How many?", ["Which of these two is larger, the first or the second one?", "a"]],
+            },
+            382.3,
+            469.6,
+        ),
+        (OTHER, 0, 0),
+    ]:
+        page, _ = widget_files.lighten(page_of(state))
+        box = f'</script><div class="widget-view" style="--wide: {wide}px; --narrow: {narrow}px"></div>'
+        assert page.count(box) == page.count('widget-view"') == 1, page
+    assert widget_files.lighten(page)[0] == page
 
 
 def test_what_all_widgets_begin_with_is_a_file_of_its_own():
     begin = widget_files.BEGINNING
     page, files = widget_files.lighten(page_of({key: begin[key] + "own" for key in begin} | {"head": 1}))
     (state,) = states(page)
-    own = content(files[f"{state['_files']}.js"])
+    shared, own = (content(files[f"{name}.js"]) for name in state["_files"])
     assert all(getattr(widgets, name)._esm.startswith(begin["_esm"]) for name in widgets.__all__)
-    assert own["_esm"] == own["_css"] == "own" and content(files[f"{own['after']}.js"]) == begin
+    assert own["_esm"] == own["_css"] == "own" and shared == begin
 
 
-def test_the_files_are_loaded_before_the_script_that_needs_them():
-    page, files = widget_files.lighten(page_of(WIDGET, OTHER))
+def test_many_values_are_in_a_file_and_few_in_the_page():
+    buffers = [{"path": ["data"], "encoding": "base64", "data": "A" * widget_files.MANY}]
+    page, files = widget_files.lighten(page_of(WIDGET, {**WIDGET, "maps": ["é"] * 1000}))
+    few, many = states(page)
+    assert few["head"] == 3 and "_saved" not in few and set(many) == {"_files", "_saved"} and len(files) == 2
+    assert content(files[f"{many['_saved']}.js"])["state"] == {"head": 3, "maps": ["é"] * 1000}
+    one = page_of(WIDGET).replace('"state": {"_esm"', f'"buffers": {json.dumps(buffers)}, "state": {{"_esm"')
+    page, files = widget_files.lighten(one)
+    assert content(files[f"{states(page)[0]['_saved']}.js"])["buffers"] == buffers and "AAA" not in page
+
+
+def test_a_page_loads_the_files_of_its_first_widget_before_the_script_that_needs_them():
+    begin = widget_files.BEGINNING
+    first = {key: begin[key] + "own" for key in begin} | {"maps": [0] * widget_files.MANY}
+    page, files = widget_files.lighten(page_of(first, OTHER))
     loaded = re.findall(r'<script defer="defer" src="([^"]+)"', page)
-    assert loaded[:-1] == [f"../_static/widgets/{name}" for name in sorted(files)] and "host.js" in loaded[-1]
+    state = states(page)[0]
+    assert loaded[:-1] == [f"../_static/widgets/{name}.js" for name in (*state["_files"], state["_saved"])]
+    assert "host.js" in loaded[-1] and len(loaded) == len(files) == 4
 
 
 class App:

@@ -105,14 +105,15 @@ def test_recorded_texts_are_written_alike_token_by_token(run, ours, ids):
     assert run(code, rows=rows) == written
 
 
-def test_a_head_switched_off_or_set_to_its_mean_changes_what_python_says_it_changes(numbers, ours, ids):
+@pytest.mark.parametrize("layer", [0, 12])
+def test_a_head_switched_off_or_set_to_its_mean_changes_what_python_says_it_changes(numbers, ours, ids, layer):
     """The layers before it stay; it and those after are read again."""
-    row, layer, head = ids[1], 12, 4
+    row, head = ids[1], 4
     code = """
         model.read(given.row);
         for (const how of [1, 2]) {
           model.heads[given.layer][given.head] = how;
-          model.reset(given.layer);
+          model.restart(given.layer);
           for (let l = given.layer; l < model.layers.length; l++) model.block(l);
           all.push(model.logits());
         }

@@ -17,12 +17,16 @@ A snapshot is a forked copy of the process (the last is the process itself), whi
   from the grader: a `LoadQuestion`, then any number of `Question`s
   to the grader:   {"loaded": parameters} or {"failed": {...}}, then an `Outcome` for each question
 
+A question about a hunt is {"hunt": contract}: until {"verdict": {...}} comes, each message to the grader is
+{"call": {...}}, a call of the implementation, and what comes back is its reply (see `attnlab.checking.hunting.opaque`).
+
 So an exercise is judged as the notebook stood at its check, and no input reaches a process whose output is still to be
 shown. A stand-alone file is a notebook without cells: it runs when its answer is loaded, as a module of its own.
 """
 
 import base64
 import contextlib
+import functools
 import importlib
 import importlib.abc
 import importlib.machinery
@@ -50,6 +54,7 @@ from attnlab.checking import codec  # noqa: E402
 from attnlab.checking.observe import describe_error  # noqa: E402
 
 CHECKING = "attnlab.checking"
+GAVE_VERDICT = 77  # the exit code of a fork that has sent its verdict
 TOO_MUCH = "\n[The rest of this output was too long to keep.]\n"
 
 
@@ -254,11 +259,37 @@ def answer_probes(shell, channel: int) -> None:
             if target is None:
                 return
             continue
+        if "hunt" in request:
+            hunt(target, request["hunt"], incoming, outgoing, codec)
+            continue
         try:
             outcome = check.observe(target, request["probe"], request["inputs"], codec.frame)
         except BaseException as error:  # no Ctrl-C is pressed here: KeyboardInterrupt is the student's own
             outcome = codec.frame({"error": describe_error(error, None)})
         codec.write(outgoing, outcome)
+
+
+def hunt(test, contract: dict[str, Any], incoming, outgoing, codec) -> None:
+    """Give a test's verdict on one implementation, which the grader has, in a fork: nothing is left of it afterward."""
+    opaque, observe = (importlib.import_module(f"{CHECKING}.{name}") for name in ("hunting.opaque", "observe"))
+    child = os.fork()
+    if child:
+        _, status = os.waitpid(child, 0)
+        if os.waitstatus_to_exitcode(status) != GAVE_VERDICT:
+            os._exit(1)
+        return
+
+    def ask(message):
+        codec.write(outgoing, {"call": message})
+        return codec.read(incoming)
+
+    try:
+        described = functools.partial(observe.describe_error, own_file=observe.source_file(test))
+        found = opaque.verdict(test, opaque.opaque(contract, ask), described)
+    except BaseException as error:  # no Ctrl-C is pressed here: KeyboardInterrupt is the student's own
+        found = {"accepted": False, "error": describe_error(error, None)}
+    codec.write(outgoing, {"verdict": found})
+    os._exit(GAVE_VERDICT)
 
 
 def reload_check_modules():
