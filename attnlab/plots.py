@@ -50,7 +50,7 @@ LOOK = {
 
 FACE, FACE_FILES = (
     "Source Sans Pro",
-    ("SourceSansPro-Regular.ttf", "SourceSansPro-It.ttf", "SourceSansPro-Semibold.ttf"),
+    ("SourceSansPro-Regular.ttf", "SourceSansPro-It.ttf", "SourceSansPro-Bold.ttf"),
 )
 
 

@@ -97,6 +97,11 @@ def each_chapter(*always: str) -> list:
     return [stem if stem in always else pytest.param(stem, marks=pytest.mark.long) for stem in stems]
 
 
+def the_others_weekly(values, *but) -> list:
+    """Parameters of a test that shows the same for each: CI runs it with those named, and every week with all."""
+    return [value if value in but else pytest.param(value, marks=pytest.mark.weekly) for value in values]
+
+
 def each_seed(names) -> list:
     """Parameters of a test on the public and on hidden inputs: pairs of an exercise and a seed.
 

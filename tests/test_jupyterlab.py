@@ -110,7 +110,8 @@ def test_every_check_passes_on_the_answers_and_every_kind_of_widget_comes_alive(
         passed, of = re.search(r"(\d+) of (\d+) passed", words).groups()
         assert passed == of, words
     for kind in ("error", "stderr"):
-        assert panel.locator(f".jp-OutputArea-output[data-mime-type='application/vnd.jupyter.{kind}']").count() == 0
+        shown = panel.locator(f".jp-OutputArea-output[data-mime-type='application/vnd.jupyter.{kind}']")
+        assert shown.all_inner_texts() == []
 
 
 def test_the_students_own_model_reads_a_sentence_in_its_widget(lab, smollm2_file):

@@ -49,6 +49,7 @@ def test_figures_have_the_face_of_the_site_and_else_one_that_comes_with_matplotl
     words = font_manager.findfont(font_manager.FontProperties(family=matplotlib.rcParams["font.family"]))
     assert words.endswith("SourceSansPro-Regular.ttf")
     pyplot.figure().suptitle(r"$\sqrt{d_k}$ → ≤ θ")
+    pyplot.gcf().text(0, 0, "GQA", weight="bold")
     pyplot.gcf().canvas.draw()
     assert caplog.text == ""  # else a page shows what was logged
 

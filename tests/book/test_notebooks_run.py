@@ -20,7 +20,7 @@ from nbclient import NotebookClient
 from attnlab.mine import PROVIDED
 from autograder.demo import sample_class
 from course import catalog
-from tests.conftest import new_page, without_the_course
+from tests.conftest import new_page, the_others_weekly, without_the_course
 
 pytestmark = [pytest.mark.slow, pytest.mark.long]
 RUN_IN_CI = ("softmax", "multi_head", "language_model", "todays_models")
@@ -105,11 +105,7 @@ def made_by(source: str) -> set[str]:
     return names
 
 
-def every_week(stems, but) -> list:
-    return [stem if stem in but else pytest.param(stem, marks=pytest.mark.weekly) for stem in stems]
-
-
-@pytest.mark.parametrize("stem", every_week(catalog.chapters(), but=RUN_IN_CI))
+@pytest.mark.parametrize("stem", the_others_weekly(catalog.chapters(), *RUN_IN_CI))
 def test_as_downloaded_a_cell_fails_only_where_an_exercise_is_not_done(downloaded, run, tmp_path, stem):
     """By the exercise's own error, or since it uses a name that a cell would have made which failed so."""
     missing, otherwise = set(), []
@@ -130,7 +126,7 @@ def answered(downloaded, tmp_path_factory):
     return folder
 
 
-@pytest.mark.parametrize("stem", every_week(catalog.chapters(), but=RUN_IN_CI))
+@pytest.mark.parametrize("stem", the_others_weekly(catalog.chapters(), *RUN_IN_CI))
 def test_with_every_exercise_answered_no_cell_fails(answered, run, stem):
     failed = run(nbformat.read(answered / f"{stem}.ipynb", as_version=4), answered)
     assert [f"{error.ename}: {error.evalue}\n{cell.source}" for cell, error in failed] == []

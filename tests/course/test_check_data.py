@@ -15,6 +15,7 @@ from attnlab.checking import codec
 from course import catalog, check_data, stamps
 from course.folder import ROOT
 from course.kit.exercise import compact
+from tests.conftest import the_others_weekly
 from tests.course.toy_exercise import make
 
 
@@ -72,7 +73,7 @@ SENSITIVE = (
 
 @pytest.mark.slow
 @pytest.mark.long
-@pytest.mark.parametrize("processor", PROCESSORS)
+@pytest.mark.parametrize("processor", the_others_weekly(PROCESSORS, "no AVX512"))
 def test_another_processor_makes_the_same_data(processor):
     """But for rounding within what `alike` allows; then the file is left unchanged, to the last byte."""
     script = (

@@ -146,6 +146,7 @@ def test_data_and_widgets_come_with_the_wheel(bundle):
     assert out == "(30, 9, 7, 7) (30, 9)\nTrue\n"
 
 
+@pytest.mark.weekly
 def test_a_complete_copy_runs_the_real_model_on_its_own_code(bundle, complete, smollm2_file):
     """Run `language_model` from its first cell to generated text, with no reference in reach."""
     convert = [bundle[1], "-m", "jupyter", "nbconvert", "--to", "notebook", "--execute", "--output", "ran"]

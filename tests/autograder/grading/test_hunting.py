@@ -79,7 +79,9 @@ ATTACKS = {
     """,
     "looks for files": """
         import os
-        assert not [f for d, _, files in os.walk('/') for f in files if f == 'softmax.py' and 'solutions' in d]
+        for folder, folders, files in os.walk('/'):
+            folders[:] = [name for name in folders if name not in ('proc', 'sys')]
+            assert not ('solutions' in folder and 'softmax.py' in files)
     """,
     "decides by chance": "import os; assert os.urandom(1)[0] < 128",
     "decides by position": """

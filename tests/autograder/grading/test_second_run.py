@@ -196,7 +196,7 @@ def test_nothing_that_the_second_run_says_is_shown(grade):
     assert "who __main__" in done.text  # the first run's outputs are there
 
 
-@pytest.mark.parametrize("wait", [0.5, pytest.param(3.0, marks=pytest.mark.long)])
+@pytest.mark.parametrize("wait", [0.5, pytest.param(3.0, marks=[pytest.mark.long, pytest.mark.weekly])])
 def test_a_reference_does_not_reach_a_copy_that_waits_to_be_asked(grade, wait):
     """The answer, wrong by itself, waits for what the notebook writes down as soon as its reference is lent."""
     steals = f"""def softmax_temperature(x, temperature):
