@@ -51,6 +51,9 @@ class Implementation:
     words: str = ""
 
 
+RETURNED = (
+    "It returns False. What a test returns is not looked at: it rejects by raising, so write assert in place of return."
+)
 HINTS = {
     "a number that is off by one": "Try the smallest sizes and lengths, and larger ones too; leave each optional "
     "argument out once, and compare with numbers on paper.",
@@ -175,11 +178,15 @@ def examine(test: Callable, material: Material, own: Callable | None, theirs: Ma
     contract = material["hunt"]
     name = contract["of"]
     describe = functools.partial(describe_error, own_file=source_file(test))
+    returned: list[Any] = []
     with TimeLimit() as limit:
+
+        def keeping_what_it_returns(implementation: Callable) -> None:
+            returned.append(test(implementation))
 
         def verdict_on(implementation: Callable) -> dict[str, Any] | None:
             with limit.of(CASE_SECONDS):
-                return verdict(test, implementation, describe)
+                return verdict(keeping_what_it_returns, implementation, describe)
 
         first = verdict_on(lambda *args, **kwargs: None)
         if first and _is_undone(first):
@@ -206,12 +213,15 @@ def examine(test: Callable, material: Material, own: Callable | None, theirs: Ma
             calls += host.calls
     if not calls:
         return no_answer(material, f"your test does not call {name}")
-    return report_of(
+    report = report_of(
         material,
         [(each.words, one) for each, one in zip(right, found)],
         [(each.kind, one) for each, one in zip(wrong, found[len(right) :])],
         public=True,
     )
+    if not report.passed and any(isinstance(each, (bool, np.bool_)) and not each for each in returned):
+        report.findings[-1].hint = RETURNED
+    return report
 
 
 def _not_done(material: Material) -> Report:

@@ -58,12 +58,22 @@ def test_an_empty_test_finds_nothing_and_is_told_one_class_and_one_hint():
         def test_softmax(softmax):
             try:
                 softmax(np.ones(2))
-            finally:
-                return False
+            except Exception:
+                pass
         """
     )
     assert "It rejected 0 of" in words and words.count("got away") == 1
     assert any(hint in words for hint in examination.HINTS.values())
+
+
+def test_a_test_that_returns_its_verdict_is_told_that_it_has_to_raise():
+    words = said(
+        """
+        def test_softmax(softmax):
+            return np.allclose(softmax(np.array([3.0, 1.0])), [0.880797, 0.119203])
+        """
+    )
+    assert "write assert in place of return" in words, words
 
 
 def test_a_test_that_compares_bits_rejects_a_right_one_that_rounds_differently():
