@@ -26,6 +26,7 @@ def steps() -> dict:
         all_exercises,
         answers,
         chapter_cards,
+        feed,
         fonts,
         live_model,
         moved,
@@ -81,6 +82,7 @@ def steps() -> dict:
             wrap_code.hang_lines,
             late_pictures.load_late,
             metadata.add_tags,
+            feed.link,
             accessibility.plain_roles,
             slim_pages.slim_head,
             moved.lead_on,
@@ -96,6 +98,7 @@ def steps() -> dict:
             fonts.write_fonts,  # after it: pages hold the letters of widgets' code as escapes of JSON
             not_found.begin_at_the_root,
             sitemap.write,
+            feed.write,
             search.index_site,  # when the pages are final
             theme_styles.drop_unused,
             page_weight.check,  # when all files are there

@@ -1,8 +1,9 @@
 """The first page goes on where the reader was, and one page lists all exercises."""
 
 import json
+from xml.etree import ElementTree
 
-from book.site import sitemap
+from book.site import feed, sitemap
 from course import catalog
 
 KEPT = {"text": "def softmax(x): ...", "stub": "", "stem": "softmax", "revision": "mzzzzzzz-abcdef"}
@@ -42,14 +43,14 @@ def test_the_first_page_shows_a_mistake_and_what_the_check_says(visit):
 
 
 class App:
-    """As much of Sphinx as the sitemap needs."""
+    """As much of Sphinx as the sitemap and the feed need."""
 
     class builder:
         format = "html"
 
     def __init__(self, folder, address):
-        self.outdir = folder
-        self.config = type("Config", (), {"html_baseurl": address})
+        self.outdir = self.srcdir = folder
+        self.config = type("Config", (), {"html_baseurl": address, "html_title": "Attention & more"})
 
 
 def test_a_site_with_an_address_has_a_sitemap_and_one_without_has_none(tmp_path):
@@ -62,6 +63,50 @@ def test_a_site_with_an_address_has_a_sitemap_and_one_without_has_none(tmp_path)
     listed = (tmp_path / "sitemap.xml").read_text()
     assert listed.count("<loc>") == 2 and "<loc>https://example.org/a/chapters/softmax.html</loc>" in listed
     assert "Sitemap: https://example.org/a/sitemap.xml" in (tmp_path / "robots.txt").read_text()
+
+
+CHANGES = """# Changelog
+
+## 0.3.0 (unreleased)
+
+- Not yet.
+
+## 0.2.0 (2026-12-24)
+
+### Handout
+
+- A chapter on `masks` & more.
+
+## 0.1.0 (2026-10-01)
+
+- The first.
+"""
+
+
+def test_a_feed_has_the_releases_and_nothing_that_is_not_released(tmp_path):
+    (tmp_path / "CHANGELOG.md").write_text(CHANGES)
+    feed.write(App(tmp_path, ""), None)
+    assert not (tmp_path / "feed.xml").exists()
+    app, context = App(tmp_path, "https://example.org/a"), {"metatags": ""}
+    feed.write(app, None)
+    feed.link(app, "index", "", context, None)
+    assert 'href="https://example.org/a/feed.xml"' in context["metatags"]
+    atom = "{http://www.w3.org/2005/Atom}"
+    root = ElementTree.parse(tmp_path / "feed.xml").getroot()
+    assert root.findtext(f"{atom}updated") == "2026-12-24T00:00:00Z"
+    found = root.findall(f"{atom}entry")
+    assert [one.findtext(f"{atom}title") for one in found] == ["0.2.0", "0.1.0"]
+    assert len({one.findtext(f"{atom}id") for one in found}) == 2
+    assert "<code>masks</code> &amp; more" in found[0].findtext(f"{atom}content")
+    assert "Not yet" not in (tmp_path / "feed.xml").read_text()
+
+
+def test_without_a_release_there_is_no_feed(tmp_path):
+    (tmp_path / "CHANGELOG.md").write_text("# Changelog\n\n## 0.1.0 (unreleased)\n\n- Not yet.\n")
+    app, context = App(tmp_path, "https://example.org/a"), {"metatags": ""}
+    feed.write(app, None)
+    feed.link(app, "index", "", context, None)
+    assert context["metatags"] == "" and not (tmp_path / "feed.xml").exists()
 
 
 def test_two_keys_go_from_exercise_to_exercise(visit):
