@@ -14,7 +14,7 @@ SAMPLE = ("dot", "softmax", "causal_mask", "hard_alignment", "merge_heads")
 
 
 def test_what_is_recorded_is_the_check_of_today():
-    assert list(RECORD) == [name for name in EXERCISES if name in RECORD] and len(RECORD) >= 40, AGAIN
+    assert list(RECORD) == list(EXERCISES), AGAIN
     changed = [name for name in RECORD if RECORD[name]["stamp"] != record_checks.stamp(name)]
     assert changed == [], AGAIN
 
