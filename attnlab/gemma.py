@@ -376,7 +376,8 @@ class _Panel:
         self.total, self.done, self.words, self.begin = total, 0, 0, time.perf_counter()
         self.seconds, self.memory = 0.0, resident()
         self.handle = None
-        if "ipykernel" in sys.modules:
+        ipython = sys.modules.get("IPython")
+        if ipython and hasattr(ipython.get_ipython(), "kernel"):
             from IPython.display import display
 
             self.handle = display(self, display_id=True)

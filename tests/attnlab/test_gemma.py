@@ -326,7 +326,7 @@ def test_words_are_printed_as_they_come_with_their_speed_and_the_memory(capsys):
 def test_in_a_notebook_a_bar_and_a_meter_are_shown_instead_and_have_names(monkeypatch, capsys):
     shown = []
     handle = SimpleNamespace(update=lambda panel: shown.append(panel._repr_html_()))
-    monkeypatch.setitem(sys.modules, "ipykernel", SimpleNamespace())
+    monkeypatch.setattr("IPython.get_ipython", lambda: SimpleNamespace(kernel=True))
     monkeypatch.setattr("IPython.display.display", lambda panel, display_id: shown.append("made") or handle)
     gemma.write("Hot is", iter([0, 2]), 2, Words())
     assert shown[0] == "made" and len(shown) == 3 and capsys.readouterr().out == "Hot is cold And\n"
