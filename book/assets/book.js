@@ -87,22 +87,6 @@ addEventListener("click", async (event) => {
   setTimeout(() => URL.revokeObjectURL(save.href), 60000);
 });
 
-// From the file system a browser shows a notebook instead of saving it, and loads no Python. Then the page says so.
-addEventListener("DOMContentLoaded", () => {
-  if (location.protocol !== "file:") return;
-  for (const link of document.querySelectorAll("a[data-wheel]")) {
-    const hint = document.createElement("small");
-    hint.textContent = "Right-click and choose “Save link as”.";
-    link.after(" ", hint);
-  }
-  for (const offer of document.querySelectorAll(".answer-here:has(button)"))
-    offer.textContent = "A page from a folder may not load Python. Use the notebook, or serve the site.";
-  for (const start of document.querySelectorAll(".hero-start")) {
-    if (start.hash.startsWith("#answer-")) start.remove();
-    else start.classList.remove("hero-second");
-  }
-});
-
 // From the file system no page may read another, so the search lists its results without the passages around the word.
 if (location.protocol === "file:" && typeof DOCUMENTATION_OPTIONS !== "undefined")
   DOCUMENTATION_OPTIONS.SHOW_SEARCH_SUMMARY = false;
@@ -185,7 +169,7 @@ addEventListener("click", ({ target }) => {
 function fromLink() {
   const name = location.hash.match(/^#answer-(\w+)$/)?.[1];
   const button = name && document.querySelector(`.answer-here button[data-exercise="${name}"]`);
-  if (!button) return;
+  if (!button || location.protocol === "file:") return;
   answerHere(button).then(() => button.closest(".exercise-card").scrollIntoView());
 }
 addEventListener("DOMContentLoaded", fromLink);

@@ -288,13 +288,16 @@ def test_a_notebook_that_comes_back_fills_the_answers_and_the_overview_shows_the
     assert card.text() == RIGHT
 
 
-def test_a_page_from_a_folder_says_why_it_cannot(offered, visit):
+def test_a_page_from_a_folder_says_why_it_cannot(offered, visit, open_page, addresses):
     page = visit("chapters/softmax", scheme="file")
-    page.locator(".answer-here", has_text="Use the notebook").first.wait_for()
-    assert page.locator(".answer-here button").count() == 0
+    said = page.locator(".answer-here").first.evaluate("offer => getComputedStyle(offer, '::before').content")
+    assert "Use the notebook" in said and page.locator(".answer-here button:visible").count() == 0
+    page = open_page(f"{addresses['file']}/chapters/softmax.html#answer-softmax")  # as the first page's button
+    page.wait_for_load_state("networkidle")
+    assert page.locator(".answer-here").first.is_visible() and page.locator(".cm-content").count() == 0
     page = visit("index", scheme="file")
     page.get_by_role("link", name="Start chapter 1").wait_for()
-    assert page.locator(".hero-start").count() == 1
+    assert page.locator(".hero-start:visible").count() == 1
 
 
 def test_the_first_page_leads_to_an_exercise_that_opens(offered, visit):
