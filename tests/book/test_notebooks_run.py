@@ -23,7 +23,7 @@ from course import catalog
 from tests.conftest import new_page, the_others_weekly, without_the_course
 
 pytestmark = [pytest.mark.slow, pytest.mark.long]
-RUN_IN_CI = ("softmax", "multi_head", "language_model", "todays_models")
+RUN_IN_CI = ("softmax", "language_model", "todays_models")
 HIDDEN = {"PYTHONPATH", PROVIDED}
 NOT_DONE = {"NotImplementedError", "NotThere"}  # the stub's own error, and what `attnlab.mine` says of an earlier one
 TELL = "import attnlab; print(attnlab.__file__)"

@@ -90,6 +90,7 @@ def test_no_part_has_the_name_of_one_of_its_pages():
         assert f"# {part['caption']}" not in "\n".join(texts).splitlines()
 
 
+@pytest.mark.weekly  # each build looks for answers, too
 def test_no_answer_is_published(site):
     assert list(leaks.scan([site], leaks.answers())) == []
 

@@ -5,7 +5,7 @@ import pytest
 from scripts import postgres
 from tests.guides import runner
 
-pytestmark = [pytest.mark.slow, pytest.mark.long]
+pytestmark = [pytest.mark.slow, pytest.mark.long, pytest.mark.weekly]
 
 
 def test_the_guide_works_to_the_letter(fresh_clone, tmp_path, needs_jail):

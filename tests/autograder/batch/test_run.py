@@ -300,6 +300,7 @@ def named(root: int, word: str) -> list[int]:
 
 
 @pytest.mark.long
+@pytest.mark.weekly
 def test_killed_again_and_again_each_submission_is_graded_once(fresh, tmp_path):
     """Three runs, of which the last completes; none touches what an earlier run has put in place.
 

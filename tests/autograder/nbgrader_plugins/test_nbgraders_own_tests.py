@@ -60,7 +60,7 @@ TABLE = {
 }
 
 
-@pytest.mark.parametrize("module", the_others_weekly(TABLE, "validate", "collect"))
+@pytest.mark.parametrize("module", the_others_weekly(TABLE, "validate"))
 def test_nbgraders_own_tests_hold_except_where_this_grader_differs_on_purpose(module, tmp_path):
     config = ROOT / "autograder" / "nbgrader_config.py"
     (tmp_path / "nbgrader_config.py").write_text(f"load_subconfig({str(config)!r})\n")
