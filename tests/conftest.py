@@ -94,12 +94,16 @@ def each_chapter(*always: str) -> list:
     from course import catalog
 
     stems = filter(catalog.exercises_of, catalog.chapters())
-    return [stem if stem in always else pytest.param(stem, marks=pytest.mark.long) for stem in stems]
+    return _marked(pytest.mark.long, stems, always)
 
 
 def the_others_weekly(values, *but) -> list:
     """Parameters of a test that shows the same for each: CI runs it with those named, and every week with all."""
-    return [value if value in but else pytest.param(value, marks=pytest.mark.weekly) for value in values]
+    return _marked(pytest.mark.weekly, values, but)
+
+
+def _marked(mark, values, but) -> list:
+    return [value if value in but else pytest.param(value, marks=mark) for value in values]
 
 
 def each_seed(names) -> list:

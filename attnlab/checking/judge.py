@@ -403,10 +403,12 @@ def _finding(prop: Property) -> Finding:
 def _not_done(outcomes: Outcomes) -> bool:
     """Whether every case met the stub's `raise NotImplementedError`: its own, not that of an exercise it calls."""
     came = [outcome for row in outcomes for outcome in row if outcome is not None]
-    return bool(came) and all(
-        "error" in o and o["error"]["type"] == "NotImplementedError" and "raise" in (o["error"]["code"] or "raise")
-        for o in came
-    )
+    return bool(came) and all("error" in outcome and is_stubs_own(outcome["error"]) for outcome in came)
+
+
+def is_stubs_own(error: ErrorInfo) -> bool:
+    """Whether an error is a stub's own `raise NotImplementedError`."""
+    return error["type"] == "NotImplementedError" and "raise" in (error["code"] or "raise")
 
 
 def _differs(prop: Property, case: Case, expected: Result, got: Outcome | None) -> Difference | None:

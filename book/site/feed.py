@@ -5,6 +5,7 @@ A heading `## 1.2.0 (2026-12-01)` begins a release; what has no date is not rele
 
 from __future__ import annotations
 
+import functools
 import re
 from html import escape
 from pathlib import Path
@@ -19,10 +20,13 @@ _RELEASE = re.compile(r"^## (?P<version>\S+) \((?P<day>\d{4}-\d{2}-\d{2})\)\n(?P
 
 def releases(app) -> list[dict[str, str]]:
     """The changelog's releases, newest first: version, day and text. Empty where the site has no address."""
-    changelog = Path(app.srcdir, "CHANGELOG.md")
-    if not metadata.base_url(app.config) or not changelog.is_file():
-        return []
-    return [found.groupdict() for found in _RELEASE.finditer(changelog.read_text("utf-8"))]
+    return _read(Path(app.srcdir, "CHANGELOG.md")) if metadata.base_url(app.config) else []
+
+
+@functools.cache  # each page names the feed
+def _read(changelog: Path) -> list[dict[str, str]]:
+    text = changelog.read_text("utf-8") if changelog.is_file() else ""
+    return [found.groupdict() for found in _RELEASE.finditer(text)]
 
 
 def link(app, pagename, templatename, context, doctree) -> None:

@@ -23,13 +23,13 @@ from attnlab.checking import code_slice, diagnosis
 from attnlab.checking.compare import difference
 from attnlab.checking.hunting import mutants
 from attnlab.checking.hunting.opaque import Host, opaque, verdict
-from attnlab.checking.judge import Finding, Report, no_answer, smallest_first
+from attnlab.checking.judge import Finding, Report, is_stubs_own, no_answer, smallest_first
 from attnlab.checking.observe import describe_error, outcome_of, source_file
 from attnlab.checking.schema import Contract, Material, Property
 from attnlab.checking.time_limit import CASE_SECONDS, TimeLimit
 
 ACCEPTS, FINDS = "accepts every right implementation", "rejects wrong implementations"
-ENOUGH = 0.95  # the share of wrong implementations from which on a test has all points
+ENOUGH = 0.95  # a test that rejects this share of the wrong implementations has all points
 MOST_WRONG = 30  # in a public check, so that it takes seconds
 MOST_TOKENS = 4096  # of an implementation with a limited length
 LIMITED_LENGTH, IDLE = "a length that is limited", "a method that does nothing"
@@ -52,7 +52,8 @@ class Implementation:
 
 
 RETURNED = (
-    "It returns False. What a test returns is not looked at: it rejects by raising, so write assert in place of return."
+    "It returns False, but what a test returns does not count. A test rejects by raising: write assert in place of "
+    "return."
 )
 HINTS = {
     "a number that is off by one": "Try the smallest sizes and lengths, and larger ones too; leave each optional "
@@ -120,7 +121,7 @@ def report_of(
     properties = material["properties"]
     points = sum(prop["points"] for prop in properties)
     came = [each for _, each in [*right, *wrong] if each]
-    if came and all(map(_is_undone, came)):
+    if came and all(each["error"] and is_stubs_own(each["error"]) for each in came):
         return _not_done(material)
     accepted = [each for _, each in right if each and each["accepted"]]
     rejected = [(words, each) for words, each in right if not (each and each["accepted"])]
@@ -160,12 +161,6 @@ def _rejection(words: str, found: dict[str, Any] | None) -> str:
     return f"On {one} the test itself stopped ({said})."
 
 
-def _is_undone(found: dict[str, Any]) -> bool:
-    """Whether a verdict is the stub's own `raise NotImplementedError`."""
-    error = found["error"]
-    return bool(error) and error["type"] == "NotImplementedError" and "raise" in (error["code"] or "raise")
-
-
 # The public check -----------------------------------------------------------------------------------------------------
 
 
@@ -189,7 +184,7 @@ def examine(test: Callable, material: Material, own: Callable | None, theirs: Ma
                 return verdict(keeping_what_it_returns, implementation, describe)
 
         first = verdict_on(lambda *args, **kwargs: None)
-        if first and _is_undone(first):
+        if first and first["error"] and is_stubs_own(first["error"]):
             return _not_done(material)
         if own is None:
             return no_answer(

@@ -28,7 +28,6 @@ SINGLE = 16  # further numbers, such as a temperature
 MOST_CALLS = 1000  # in one verdict
 MOST_SECONDS = 5.0  # of all its calls together
 MOST_BYTES = 1 << 20  # of a result
-GENERATOR = "generator "  # marks the state of a generator in place of the generator
 
 # Of this thread alone: others of PyTorch wait busily where a machine has other work. A page has one thread.
 thread_time = time.process_time if sys.platform == "emscripten" else time.thread_time

@@ -14,7 +14,7 @@ from attnlab.check import examine
 from course import catalog
 from course.kit.exercise import PUBLIC_SEED
 from course.kit.hunt import without_hunts
-from tests.conftest import HIDDEN_SEED, each_seed
+from tests.conftest import HIDDEN_SEED, each_seed, the_others_weekly
 
 UNSEEN = {
     name: answers
@@ -43,7 +43,7 @@ def test_an_unseen_mistake_loses_points_and_is_named_rightly_or_not_at_all(mater
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("seed", [PUBLIC_SEED, pytest.param(HIDDEN_SEED, marks=pytest.mark.weekly)])
+@pytest.mark.parametrize("seed", the_others_weekly([PUBLIC_SEED, HIDDEN_SEED], PUBLIC_SEED))
 def test_every_answer_whose_mistake_has_no_name_loses_points_and_is_not_named(material, seed):
     found = {
         name: misjudged(material(name, seed), answers, show_cases=seed == PUBLIC_SEED)
